@@ -1,0 +1,163 @@
+/**
+ * The contract of an area: the one file of the core that an area's author must read.
+ *
+ * An area is a folder `plugins/<name>/` whose `index.ts` exports `defineArea(import.meta.url, {...})`. The core finds it,
+ * migrates its tables, collects its paths, configuration keys, skeleton and verbs, and mounts its routes below /api/v1.
+ */
+import { dirname } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
+import type { BetterSQLite3Database } from 'drizzle-orm/better-sqlite3'
+import type {
+  FastifyBaseLogger,
+  FastifyInstance,
+  RawReplyDefaultExpression,
+  RawRequestDefaultExpression,
+  RawServerDefault,
+} from 'fastify'
+import fp from 'fastify-plugin'
+import type { TSchema } from 'typebox'
+import type { Entry } from '../dataplane/entry.ts'
+import type { Plane } from '../dataplane/plane.ts'
+import type { Config, ConfigKeys } from './config.ts'
+import type { Origin } from './state/events.ts'
+
+export type Db = BetterSQLite3Database
+export type TypedApp = FastifyInstance<
+  RawServerDefault,
+  RawRequestDefaultExpression,
+  RawReplyDefaultExpression,
+  FastifyBaseLogger,
+  TypeBoxTypeProvider
+>
+
+/** One thing of an area whose kernel entries follow from the store: `{area: 'firewall', id: 'rule/12'}`. */
+export interface Ref {
+  area: string
+  id: string
+}
+
+/** An event to be: `type` is one that the area declares, `data` the object as REST returns it (a deletion: its id). */
+export interface EventDraft {
+  type: string
+  resource: string
+  data: unknown
+}
+
+/** Work that follows a commit and must survive a crash between the two; run again until it succeeds. */
+export interface FollowUp {
+  area: string
+  /** Name under which the area declares how to do it. */
+  kind: string
+  data: unknown
+}
+
+/** What a domain rule returns. Nothing of it counts until the kernel took it and the transaction is committed. */
+export interface Change<T> {
+  result: T
+  /** Everything whose kernel entries may differ now. */
+  touch: Ref[]
+  events: EventDraft[]
+  followUps?: FollowUp[]
+}
+export type Rule<T> = (tx: Db) => Change<T> | Promise<Change<T>>
+
+export interface Mutation<T> {
+  result: T
+  /** Sequence number of the last event, for X-Event-Id. */
+  eventId?: number
+}
+
+/** Rows → kernel entries. Pure; `one` must agree with `all` entry by entry. */
+export interface Desired {
+  all(db: Db, config: Config): Iterable<Entry>
+  one(db: Db, id: string, config: Config): Entry[]
+}
+
+/** What an area's timers and sessions may use. */
+export interface AreaContext {
+  log: FastifyBaseLogger
+  config: Config
+  plane: Plane
+  /** Read-only connection. */
+  read: Db
+  now: () => Date
+  mutate<T>(origin: Origin, rule: Rule<T>): Promise<Mutation<T>>
+}
+export type Stop = () => Promise<void> | void
+
+/** The static part of an area in table `inet stratum`; see dataplane/nft/driver.ts. */
+export interface NftDeclaration {
+  skeleton: string
+  lists?: readonly string[]
+  chains?: readonly string[]
+  sets?: readonly string[]
+}
+
+export interface Area {
+  /** Log child, metric subsystem, table prefix, gRPC health name, and the text of its 503. */
+  name: string
+  /** Paths below /api/v1 that answer 503 when the area is off, unknown ones below them included. */
+  prefixes: readonly string[]
+  /** Areas that must be loaded before this one. */
+  needs?: readonly string[]
+  /** Event type → schema of its data. */
+  events?: Record<string, TSchema>
+  /** Configuration keys that the area brings. */
+  config?: ConfigKeys
+  /** Configuration keys whose change re-renders the area's entries at once. */
+  rendersFrom?: readonly string[]
+  nft?: NftDeclaration
+  /** Facilities of the data plane without which the area is off (503). */
+  requires?: readonly string[]
+  routes(app: TypedApp): void
+  /** Routes for the local CLI only, below /control/v1/<name>. Changes are refused while the licence is frozen. */
+  control?(app: TypedApp): void
+  desired?: Desired
+  followUps?: Record<string, (context: AreaContext, data: unknown) => Promise<void>>
+  /** Sessions and timers. Stopped in reverse order; must leave the kernel as it is. */
+  start?(context: AreaContext): Promise<Stop>
+}
+
+/** An area as the core holds it. */
+export interface LoadedArea extends Area {
+  dir: string
+}
+
+export interface AreaPlugin {
+  (app: FastifyInstance): Promise<void>
+  area: LoadedArea
+}
+
+/**
+ * Makes the Fastify plugin of an area. `url` is the `import.meta.url` of its index, which tells where its folder is.
+ * Encapsulated, so that an area's hooks and decorators stay its own.
+ */
+export function defineArea(url: string, area: Area): AreaPlugin {
+  const plugin = async (app: FastifyInstance) => {
+    area.routes(app.withTypeProvider<TypeBoxTypeProvider>())
+  }
+  const wrapped = fp(plugin, {
+    name: area.name,
+    fastify: '5.x',
+    encapsulate: true,
+    ...(area.needs && { dependencies: [...area.needs] }),
+  })
+  return Object.assign(wrapped, { area: { ...area, dir: dirname(fileURLToPath(url)) } })
+}
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** Answers without a credential. */
+    public?: boolean
+    /** Who may call: the operator only (default), or a tenant's key for its own tenant as well. */
+    access?: 'operator' | 'tenant'
+    /** An unknown key in the body is a 400 that names it, instead of an X-Ignored-Fields header. */
+    strict?: boolean
+    /** A change below /control that a frozen licence refuses; below /api/v1 all are. */
+    frozen?: boolean
+  }
+  interface FastifySchema {
+    summary?: string
+  }
+}

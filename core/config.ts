@@ -1,0 +1,158 @@
+/**
+ * Configuration: one table of keys, four sources. Defaults < the panel-synced file < local overrides < environment (D27).
+ * Keys come from the core and from the areas; a value is checked where it enters and frozen as text.
+ */
+import { readFileSync } from 'node:fs'
+
+export interface ConfigKey {
+  default: string
+  /** Says what is wrong with a value, or nothing. */
+  check?: (value: string) => string | undefined
+  /** `now`: a changed value takes effect at once; `restart`: at the next start of the agent. */
+  effective: 'now' | 'restart'
+  summary: string
+}
+export type ConfigKeys = Record<string, ConfigKey>
+export type Source = 'default' | 'file' | 'override' | 'environment'
+
+export interface Config {
+  text(key: string): string
+  int(key: string): number
+  flag(key: string): boolean
+  /** Comma-separated, blanks trimmed, empty items dropped. */
+  list(key: string): string[]
+  source(key: string): Source
+  effective(key: string): 'now' | 'restart'
+  keys(): readonly string[]
+  /** Runs after every change of a key that takes effect at once. */
+  onChange(listener: (key: string) => void): void
+}
+
+export interface ConfigSources {
+  /** Path of the panel-synced JSON file; an absent one is empty. */
+  file: string
+  overrides: () => Readonly<Record<string, string>>
+  environment: Readonly<Record<string, string | undefined>>
+}
+
+export interface MutableConfig extends Config {
+  /** Says what is wrong with `value` for `key`, or nothing. */
+  problem(key: string, value: string): string | undefined
+  /** Reads the sources again and tells the listeners which keys now differ. */
+  reload(): void
+}
+
+export class ConfigError extends Error {}
+
+const CREDENTIAL = /token|key|secret|password/
+/** Names that contain a credential word but hold file paths. */
+const PATH_KEYS = new Set(['tls_key', 'license_trusted_keys'])
+
+/** True when `config set` must refuse the name: credentials never travel through it. */
+export const isCredentialKey = (key: string): boolean => CREDENTIAL.test(key) && !PATH_KEYS.has(key)
+
+export function openConfig(keys: ConfigKeys, sources: ConfigSources): MutableConfig {
+  const listeners: ((key: string) => void)[] = []
+  const booted = resolve(keys, sources)
+  let current = booted
+
+  const value = (key: string): string => {
+    const definition = keys[key]
+    if (definition === undefined) throw new ConfigError(`unknown configuration key: ${key}`)
+    return (definition.effective === 'restart' ? booted : current).get(key)?.value ?? definition.default
+  }
+
+  return {
+    text: value,
+    int: (key) => Number(value(key)),
+    flag: (key) => value(key) === 'on',
+    list: (key) => splitList(value(key)),
+    source: (key) => current.get(key)?.source ?? 'default',
+    effective: (key) => keys[key]?.effective ?? 'restart',
+    keys: () => Object.keys(keys),
+    onChange: (listener) => void listeners.push(listener),
+    problem(key, text) {
+      const definition = keys[key]
+      if (definition === undefined) return `unknown configuration key: ${key}`
+      return definition.check?.(text)
+    },
+    reload() {
+      const before = current
+      current = resolve(keys, sources)
+      for (const key of Object.keys(keys)) {
+        if (before.get(key)?.value === current.get(key)?.value || keys[key]?.effective !== 'now') continue
+        for (const listener of listeners) listener(key)
+      }
+    },
+  }
+}
+
+export const splitList = (text: string): string[] =>
+  text
+    .split(',')
+    .map((part) => part.trim())
+    .filter((part) => part !== '')
+
+type Resolved = Map<string, { value: string; source: Source }>
+
+function resolve(keys: ConfigKeys, { file, overrides, environment }: ConfigSources): Resolved {
+  const resolved: Resolved = new Map()
+  const take = (source: Source, values: Readonly<Record<string, unknown>>, where: string) => {
+    for (const [key, raw] of Object.entries(values)) {
+      const definition = keys[key]
+      if (definition === undefined) {
+        if (source === 'environment' || source === 'file') continue
+        throw new ConfigError(`${where}: unknown configuration key ${key}`)
+      }
+      const text = asText(raw)
+      const wrong = text === undefined ? 'must be a string, number, boolean or list' : definition.check?.(text)
+      if (wrong !== undefined) throw new ConfigError(`${where}: ${key}: ${wrong}`)
+      resolved.set(key, { value: text ?? '', source })
+    }
+  }
+  take('file', readPanelFile(file), file)
+  take('override', overrides(), 'local overrides')
+  const fromEnvironment = Object.keys(keys).flatMap((key) => {
+    const text = environment[`STRATUM_${key.toUpperCase()}`]
+    return text === undefined ? [] : [[key, text]]
+  })
+  take('environment', Object.fromEntries(fromEnvironment), 'environment')
+  return resolved
+}
+
+function asText(raw: unknown): string | undefined {
+  if (typeof raw === 'string') return raw
+  if (typeof raw === 'number') return String(raw)
+  if (typeof raw === 'boolean') return raw ? 'on' : 'off'
+  if (Array.isArray(raw) && raw.every((part) => typeof part === 'string')) return raw.join(',')
+  return undefined
+}
+
+function readPanelFile(path: string): Record<string, unknown> {
+  let text: string
+  try {
+    text = readFileSync(path, 'utf8')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return {}
+    throw new ConfigError(`${path} cannot be read: ${(error as Error).message}`)
+  }
+  try {
+    const parsed: unknown = JSON.parse(text)
+    if (typeof parsed === 'object' && parsed !== null && !Array.isArray(parsed)) return { ...parsed }
+  } catch {
+    // Falls through to the one message for both cases.
+  }
+  throw new ConfigError(`${path} must hold one JSON object`)
+}
+
+/** Checks for the tables of keys. */
+export const checks = {
+  int: (minimum: number, maximum: number) => (text: string) =>
+    /^-?[0-9]{1,15}$/.test(text) && Number(text) >= minimum && Number(text) <= maximum
+      ? undefined
+      : `must be a whole number from ${minimum} to ${maximum}`,
+  flag: (text: string) => (text === 'on' || text === 'off' ? undefined : 'must be on or off'),
+  path: (text: string) => (text === '' || text.startsWith('/') ? undefined : 'must be an absolute path'),
+  paths: (text: string) =>
+    splitList(text).every((path) => path.startsWith('/')) ? undefined : 'must be a list of absolute paths',
+}

@@ -1,0 +1,19 @@
+/** Where things are on this node: the process contract with units, packages and test tools. */
+export interface Places {
+  stateDir: string
+  /** Holds control.sock. */
+  runDir: string
+  configFile: string
+  bpfDir: string
+}
+
+export function placesFrom(environment: Readonly<Record<string, string | undefined>>): Places {
+  return {
+    stateDir: environment.STRATUM_STATE_DIR ?? '/var/lib/stratum',
+    runDir: environment.STRATUM_RUN_DIR ?? '/run/stratum',
+    configFile: environment.STRATUM_CONFIG ?? '/etc/stratum/stratum.json',
+    bpfDir: environment.STRATUM_BPF_DIR ?? '/sys/fs/bpf/stratum',
+  }
+}
+
+export const controlSocket = (places: Places): string => `${places.runDir}/control.sock`

@@ -1,0 +1,31 @@
+/** Errors that the API answers with. Every one has a status, a stable code and a sentence the operator can act on. */
+
+export class ApiError extends Error {
+  readonly status: number
+  readonly code: string
+  readonly headers: Readonly<Record<string, string>>
+
+  constructor(status: number, code: string, message: string, headers: Record<string, string> = {}, cause?: unknown) {
+    super(message, cause === undefined ? undefined : { cause })
+    this.status = status
+    this.code = code
+    this.headers = headers
+  }
+}
+
+export const badRequest = (message: string) => new ApiError(400, 'BAD_REQUEST', message)
+export const unauthorized = () => new ApiError(401, 'UNAUTHORIZED', 'unauthorized')
+export const forbidden = (code: string, message: string) => new ApiError(403, code, message)
+export const notFound = (thing: string, id: string | number) =>
+  new ApiError(404, 'NOT_FOUND', `${thing} ${id} not found`)
+export const noSuchPath = () => new ApiError(404, 'NO_SUCH_PATH', 'no such path')
+export const conflict = (code: string, message: string) => new ApiError(409, code, message)
+/** `<thing> already exists` (D8). */
+export const alreadyExists = (thing: string) => conflict('ALREADY_EXISTS', `${thing} already exists`)
+/** `limit reached: <what> (<n>)` (D20). */
+export const limitReached = (what: string, limit: number) =>
+  conflict('LIMIT_REACHED', `limit reached: ${what} (${limit})`)
+/** `<name> service not available`: the subsystem is off on this node. */
+export const notAvailable = (name: string) => new ApiError(503, 'NOT_AVAILABLE', `${name} service not available`)
+export const tooMany = (code: string, message: string, retryAfterSeconds: number) =>
+  new ApiError(429, code, message, { 'retry-after': String(Math.max(1, Math.ceil(retryAfterSeconds))) })

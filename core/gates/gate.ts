@@ -1,0 +1,56 @@
+/** What a gate sees of a call, and what it may answer. */
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { ApiError } from '../errors.ts'
+import type { Client } from './client.ts'
+
+/** Who calls, once a credential was accepted. */
+export interface Caller {
+  kind: 'token' | 'operator' | 'tenant' | 'cli'
+  /** Key id or label for the events; never a secret. */
+  label: string
+  tenantId?: string
+  /** The tenant is suspended: it may read, not change (D40). */
+  suspended?: boolean
+}
+
+export interface Call {
+  request: FastifyRequest
+  reply: FastifyReply
+  client: Client
+  /** Decoded once, below /api/v1; undefined elsewhere. */
+  path: string | undefined
+  caller: Caller | undefined
+}
+
+/** Returns the refusal, or nothing to let the call pass on to the next gate. */
+export type Gate = (call: Call) => ApiError | undefined
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** Set once the gates let the call pass. */
+    caller: Caller | undefined
+  }
+}
+
+/** True for the methods that change something. */
+export const isMutation = (method: string): boolean => method !== 'GET' && method !== 'HEAD'
+
+/**
+ * The path below /api/v1, each segment percent-decoded once; undefined for other paths and for broken escapes.
+ * A segment that decodes to something with a slash keeps it escaped, so it cannot pass for two segments.
+ */
+export function apiPath(url: string): string | undefined {
+  const query = url.indexOf('?')
+  const path = query < 0 ? url : url.slice(0, query)
+  if (!path.startsWith('/api/v1/')) return undefined
+  const rest = path.slice('/api/v1'.length)
+  if (!rest.includes('%')) return rest
+  try {
+    return rest
+      .split('/')
+      .map((segment) => decodeURIComponent(segment).replaceAll('/', '%2F'))
+      .join('/')
+  } catch {
+    return undefined
+  }
+}

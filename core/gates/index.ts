@@ -1,0 +1,79 @@
+/** The order of the gates is the order in which refusals win (D1). */
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { AreaStates } from '../areas.ts'
+import type { Config } from '../config.ts'
+import { type ApiError, noSuchPath } from '../errors.ts'
+import type { LicenceView } from '../licence/state.ts'
+import { allowList } from './allow-list.ts'
+import { bearer, type Credentials } from './bearer.ts'
+import { clientOf } from './client.ts'
+import { freeze } from './freeze.ts'
+import { apiPath, type Call, type Gate } from './gate.ts'
+import { lockout } from './lockout.ts'
+import { plan } from './plan.ts'
+import { rate } from './rate.ts'
+import { scope } from './scope.ts'
+import { subsystem } from './subsystem.ts'
+
+export interface GateParts {
+  config: Config
+  credentials: Credentials
+  licence: () => LicenceView
+  states: AreaStates
+  /** Milliseconds. */
+  now: () => number
+}
+
+export type Gates = ReturnType<typeof openGates>
+
+export function openGates({ config, credentials, licence, states, now }: GateParts) {
+  const allowed = allowList(config)
+  const locked = lockout(config, now)
+  const rated = rate(config, now)
+  const known: Gate = ({ request, client, path }) =>
+    request.is404 || (path === undefined && !client.control) ? noSuchPath() : undefined
+  const order: readonly Gate[] = [
+    allowed.gate,
+    locked.gate,
+    rated.gate,
+    bearer(credentials, locked),
+    scope,
+    plan(licence),
+    known,
+    freeze(licence),
+    subsystem(states),
+  ]
+
+  /** The refusal that wins, or nothing when the call may pass. */
+  function judge(request: FastifyRequest, reply: FastifyReply): ApiError | undefined {
+    const call: Call = {
+      request,
+      reply,
+      client: clientOf(request.raw.socket),
+      path: apiPath(request.url),
+      caller: undefined,
+    }
+    for (const gate of order) {
+      const refusal = gate(call)
+      if (refusal !== undefined) return refusal
+    }
+    request.caller = call.caller
+    return undefined
+  }
+
+  return {
+    judge,
+    admits: allowed.admits,
+    lockout: locked,
+    rate: rated,
+    /** Root hook, so that it also guards unknown paths. */
+    mount(app: FastifyInstance): void {
+      app.decorateRequest('caller', undefined)
+      app.addHook('onRequest', (request, reply, done) => {
+        const refusal = judge(request, reply)
+        if (refusal === undefined) done()
+        else done(refusal)
+      })
+    },
+  }
+}

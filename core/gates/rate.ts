@@ -1,0 +1,71 @@
+import type { Config } from '../config.ts'
+import { type ApiError, tooMany } from '../errors.ts'
+import type { Gate } from './gate.ts'
+
+interface Bucket {
+  tokens: number
+  /** Milliseconds of the last refill. */
+  at: number
+}
+
+export interface Rate {
+  gate: Gate
+  /** Takes one token for `key`, for handshakes outside Fastify. */
+  take(key: string): ApiError | undefined
+}
+
+const MAX_BUCKETS = 100_000
+
+/** D37: a token bucket per source address; a refused request takes nothing. */
+export function rate(config: Config, now: () => number): Rate {
+  const buckets = new Map<string, Bucket>()
+  let perMs = 0
+  let burst = 0
+  const read = () => {
+    perMs = config.int('api_rate_limit') / 60_000
+    burst = config.int('api_rate_burst')
+  }
+  read()
+  config.onChange((key) => key.startsWith('api_rate_') && read())
+
+  const bucketOf = (key: string): Bucket => {
+    const time = now()
+    const found = buckets.get(key)
+    if (found === undefined) {
+      if (buckets.size >= MAX_BUCKETS) forgetFull(buckets, burst, perMs, time)
+      const made = { tokens: burst, at: time }
+      buckets.set(key, made)
+      return made
+    }
+    found.tokens = Math.min(burst, found.tokens + Math.max(0, time - found.at) * perMs)
+    found.at = time
+    return found
+  }
+  const spend = (bucket: Bucket): ApiError | undefined => {
+    if (bucket.tokens >= 1) {
+      bucket.tokens -= 1
+      return undefined
+    }
+    return tooMany('RATE_LIMITED', 'rate limit exceeded', (1 - bucket.tokens) / perMs / 1000)
+  }
+
+  return {
+    take: (key) => spend(bucketOf(key)),
+    gate({ client, reply }) {
+      if (client.control) return undefined
+      const bucket = bucketOf(client.key)
+      const refusal = spend(bucket)
+      const left = Math.floor(bucket.tokens)
+      reply.header('ratelimit-limit', burst)
+      reply.header('ratelimit-remaining', left)
+      reply.header('ratelimit-reset', Math.ceil((burst - bucket.tokens) / perMs / 1000))
+      return refusal
+    },
+  }
+}
+
+/** Drops the buckets that are full again, which is the same as not knowing them; all, should none be. */
+function forgetFull(buckets: Map<string, Bucket>, burst: number, perMs: number, time: number): void {
+  for (const [key, { tokens, at }] of buckets) if (tokens + (time - at) * perMs >= burst) buckets.delete(key)
+  if (buckets.size >= MAX_BUCKETS) buckets.clear()
+}

@@ -1,0 +1,87 @@
+/** Configuration keys of the core. Areas bring their own. */
+import { isIP } from 'node:net'
+import { parsePrefix } from '../dataplane/nft/text.ts'
+import { EVENTS_PORT, GRPC_PORT, REST_PORT } from '../dataplane/numbers.ts'
+import { type ConfigKeys, checks, splitList } from './config.ts'
+
+const address = (text: string) => (text === '' || isIP(text) !== 0 ? undefined : 'must be an IP address')
+const prefixes = (text: string) => {
+  const bad = splitList(text).find((part) => parsePrefix(part) === undefined)
+  return bad === undefined ? undefined : `not an address or CIDR: ${bad}`
+}
+const names = (text: string) =>
+  splitList(text).every((name) => /^[a-z][a-z0-9-]*$/.test(name)) ? undefined : 'must be a list of area names'
+
+export const CORE_KEYS: ConfigKeys = {
+  api_bind_address: {
+    default: '',
+    check: address,
+    effective: 'restart',
+    summary: 'address that 7070, 7071 and 7072 listen on; empty: all addresses',
+  },
+  api_port: { default: String(REST_PORT), check: checks.int(0, 65535), effective: 'restart', summary: 'REST port' },
+  grpc_port: { default: String(GRPC_PORT), check: checks.int(0, 65535), effective: 'restart', summary: 'health port' },
+  events_port: {
+    default: String(EVENTS_PORT),
+    check: checks.int(0, 65535),
+    effective: 'restart',
+    summary: 'event stream port',
+  },
+  api_allowed_ips: {
+    default: '',
+    check: prefixes,
+    effective: 'now',
+    summary: 'addresses and CIDRs that may call the API; empty: every address',
+  },
+  api_rate_limit: {
+    default: '1000',
+    check: checks.int(1, 10_000_000),
+    effective: 'now',
+    summary: 'requests per minute and source address',
+  },
+  api_rate_burst: {
+    default: '100',
+    check: checks.int(1, 1_000_000),
+    effective: 'now',
+    summary: 'requests that may come at once from one source address',
+  },
+  api_auth_fail_limit: {
+    default: '10',
+    check: checks.int(1, 100_000),
+    effective: 'now',
+    summary: 'failed authentications within the window that block a source address',
+  },
+  api_auth_fail_window: {
+    default: '300',
+    check: checks.int(1, 86_400),
+    effective: 'now',
+    summary: 'window in seconds',
+  },
+  api_auth_block_seconds: {
+    default: '900',
+    check: checks.int(1, 604_800),
+    effective: 'now',
+    summary: 'how long a source address stays blocked',
+  },
+  tls_cert: { default: '', check: checks.path, effective: 'restart', summary: 'PEM certificate; empty: self-signed' },
+  tls_key: { default: '', check: checks.path, effective: 'restart', summary: 'PEM private key of tls_cert' },
+  disabled_areas: { default: '', check: names, effective: 'restart', summary: 'areas that are off on this node' },
+  license_trusted_keys: {
+    default: '',
+    check: checks.paths,
+    effective: 'now',
+    summary: 'PEM public keys whose licences this node accepts',
+  },
+  max_events: {
+    default: '10000',
+    check: checks.int(100, 1_000_000),
+    effective: 'now',
+    summary: 'events kept for readers of the stream that come back',
+  },
+  log_level: {
+    default: 'info',
+    check: (text) => (/^(debug|info|warn|error)$/.test(text) ? undefined : 'must be debug, info, warn or error'),
+    effective: 'restart',
+    summary: 'least severe level that is logged',
+  },
+}

@@ -1,0 +1,48 @@
+/** `stratumd --quickstart`: a first run that works, told in one screen. What is configured already is left alone. */
+import { join } from 'node:path'
+import type { Agent } from './app.ts'
+import type { Places } from './environment.ts'
+import { hashSecret } from './gates/bearer.ts'
+import { openOverrides } from './state/overrides.ts'
+import { newToken } from './transport/control.ts'
+
+interface First {
+  /** Present when it was minted now; it is printed once and kept nowhere. */
+  token?: string
+}
+
+/** Before the agent is built: a token counts only from the start. */
+function prepare({ stateDir }: Places): First {
+  const overrides = openOverrides(join(stateDir, 'overrides.json'))
+  const token = overrides.read().tokenHash === undefined ? newToken() : undefined
+  overrides.change((content) => {
+    if (token !== undefined) content.tokenHash = hashSecret(token).toString('hex')
+    content.rest = true
+  })
+  return { ...(token !== undefined && { token }) }
+}
+
+async function finish(agent: Agent, first: First | undefined): Promise<void> {
+  if (first === undefined) return
+  const { licence, services, states } = agent
+  if (!licence.view().installed) {
+    await licence.evaluate().catch((error: Error) => say(`no evaluation licence: ${error.message}`))
+  }
+  const where = services.status().find(({ name }) => name === 'rest')
+  if (where?.listening === undefined) {
+    say(`REST does not listen: ${where?.off ?? 'unknown'}`)
+    return
+  }
+  const url = `https://${where.listening.replace(/^\[::\]/, '127.0.0.1')}`
+  const token = first.token ?? '<the token that was printed when it was made>'
+  const off = states.all().filter(({ reason }) => reason !== undefined)
+  say(`API:   ${url}`)
+  say(`token: ${token}`)
+  for (const { name, reason } of off) say(`${name} is off on this node: ${reason}`)
+  say(`try:   curl -k -H 'Authorization: Bearer ${token}' ${url}/api/v1/status`)
+}
+
+/** stderr, so that the log on stdout stays NDJSON and the token stays out of it. */
+const say = (line: string) => void process.stderr.write(`${line}\n`)
+
+export const quickstart = { prepare, finish }

@@ -1,0 +1,21 @@
+/** Schema atoms that areas share. TypeBox builds JSON Schema; Ajv validates it; the documents are made from it. */
+import { type Static, type TSchema, Type } from 'typebox'
+
+/** A string out of `values`, as a plain JSON Schema enum. */
+export const StringEnum = <const T extends readonly string[]>(values: T, options: Record<string, unknown> = {}) =>
+  Type.Unsafe<T[number]>({ type: 'string', enum: [...values], ...options })
+
+export const Problem = Type.Object({ error: Type.String() })
+export const Timestamp = Type.String({ description: 'RFC 3339, UTC' })
+
+/** Free text of at most 255 characters without control characters (D17). */
+export const FreeText = Type.String({ maxLength: 255, pattern: '^[^\\u0000-\\u001f\\u007f]*$' })
+/** A network device name as the kernel accepts it: dev_valid_name() in net/core/dev.c, further narrowed (D17). */
+export const InterfaceName = Type.String({ pattern: '^(?!\\.{1,2}$)[A-Za-z0-9_.-]{1,15}$' })
+export const Port = Type.Integer({ minimum: 1, maximum: 65535 })
+/** An id in a path: a positive integer written in decimal. */
+export const PathId = Type.String({ pattern: '^[1-9][0-9]{0,15}$' })
+
+export const Deleted = <T extends TSchema>(id: T) => Type.Object({ status: Type.Literal('deleted'), id })
+
+export type Problem = Static<typeof Problem>

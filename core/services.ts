@@ -1,0 +1,112 @@
+/**
+ * The network services: REST, gRPC health, event stream. They listen only while a token is configured, the switch is on
+ * and a certificate is at hand (D26), and all three present that certificate.
+ */
+import type { FastifyBaseLogger } from 'fastify'
+import type { Listener } from './transport/listener.ts'
+import type { Certificate } from './transport/tls.ts'
+
+export type ServiceName = 'rest' | 'grpc' | 'events'
+
+export interface SecureListener extends Listener {
+  /** New connections use the new material; the ones that stand are not touched. */
+  setCertificate(material: { cert: string; key: string }): void
+}
+export interface Service {
+  name: ServiceName
+  listen(certificate: Certificate): Promise<SecureListener>
+}
+
+export interface ServiceStatus {
+  name: ServiceName
+  /** `address:port` while it listens. */
+  listening?: string
+  /** Why it does not. */
+  off?: string
+}
+
+export interface Services {
+  status(): ServiceStatus[]
+  /** Opens or closes listeners so that they follow the conditions. */
+  follow(): Promise<void>
+  useCertificate(certificate: Certificate): void
+  close(graceMs: number): Promise<void>
+}
+
+/** Nothing listens: an agent that was built and not started. */
+export const NO_SERVICES: Services = {
+  status: () => [],
+  follow: async () => {},
+  useCertificate: () => {},
+  close: async () => {},
+}
+
+export interface Conditions {
+  /** The token as configured when the agent started. */
+  tokenAtStart: boolean
+  /** A token is configured now; it counts from the next start. */
+  tokenStored: () => boolean
+  switchedOn: () => boolean
+  /** The certificate, or why there is none. */
+  certificate: Certificate | { reason: string }
+}
+
+export function openServices(all: readonly Service[], conditions: Conditions, log: FastifyBaseLogger): Services {
+  const open = new Map<ServiceName, SecureListener>()
+  const failed = new Map<ServiceName, string>()
+  let certificate = conditions.certificate
+  let tail: Promise<unknown> = Promise.resolve()
+
+  function reasonOff(): string | undefined {
+    if (!conditions.tokenAtStart) {
+      return conditions.tokenStored() ? 'the token takes effect at the next start of the agent' : 'no token'
+    }
+    if (!conditions.switchedOn()) return 'switched off'
+    return 'reason' in certificate ? `no certificate: ${certificate.reason}` : undefined
+  }
+
+  async function start(service: Service): Promise<void> {
+    if ('reason' in certificate) return
+    try {
+      const listener = await service.listen(certificate)
+      open.set(service.name, listener)
+      failed.delete(service.name)
+      log.info({ service: service.name, listening: listener.where }, 'service listens')
+    } catch (error) {
+      failed.set(service.name, (error as Error).message)
+      log.error({ err: error, service: service.name }, 'service cannot listen')
+    }
+  }
+
+  async function followNow(): Promise<void> {
+    if (reasonOff() === undefined) {
+      for (const service of all) if (!open.has(service.name)) await start(service)
+      return
+    }
+    const closing = [...open.values()]
+    open.clear()
+    await Promise.all(closing.map((listener) => listener.close(5000)))
+  }
+
+  return {
+    status: () =>
+      all.map(({ name }) => {
+        const listening = open.get(name)?.where
+        if (listening !== undefined) return { name, listening }
+        return { name, off: reasonOff() ?? failed.get(name) ?? 'starting' }
+      }),
+    follow() {
+      const run = tail.then(followNow)
+      tail = run.catch(() => {})
+      return run
+    },
+    useCertificate(next) {
+      certificate = next
+      for (const listener of open.values()) listener.setCertificate(next)
+    },
+    async close(graceMs) {
+      await Promise.all([...open.values()].map((listener) => listener.close(graceMs)))
+      open.clear()
+    },
+  }
+}

@@ -1,0 +1,100 @@
+/**
+ * The pipeline of a mutation, one at a time: rule in an open transaction → difference of the touched entries → kernel →
+ * outbox → COMMIT → follow-ups. A failure at any step takes back what was done, and nothing of it remains (promise 1).
+ */
+import type { FastifyBaseLogger } from 'fastify'
+import { type Passage, passages, type Undo } from '../../dataplane/entry.ts'
+import { KernelRefusal, type Plane, UncertainOutcome } from '../../dataplane/plane.ts'
+import type { Change, Db, FollowUp, LoadedArea, Mutation, Ref, Rule } from '../area.ts'
+import type { Config } from '../config.ts'
+import { conflict } from '../errors.ts'
+import type { Origin, Outbox } from './events.ts'
+import type { FollowUps } from './follow-ups.ts'
+import type { Store } from './store.ts'
+
+export interface PipelineParts {
+  store: Store
+  plane: Plane
+  config: Config
+  outbox: Outbox
+  followUps: FollowUps
+  /** Enabled areas by name. */
+  areas: ReadonlyMap<string, LoadedArea>
+  log: FastifyBaseLogger
+  /** Brings the kernel to what is committed; called when an undo failed or an outcome is unknown. */
+  repair(): Promise<void>
+}
+
+export interface Pipeline {
+  mutate<T>(area: string, origin: Origin, rule: Rule<T>): Promise<Mutation<T>>
+  /** Runs `work` while no mutation runs. */
+  exclusively<T>(work: () => Promise<T>): Promise<T>
+}
+
+export function openPipeline(parts: PipelineParts): Pipeline {
+  let tail: Promise<unknown> = Promise.resolve()
+
+  function exclusively<T>(work: () => Promise<T>): Promise<T> {
+    const run = tail.then(work)
+    tail = run.catch(() => {})
+    return run
+  }
+
+  return {
+    exclusively,
+    async mutate(area, origin, rule) {
+      const { change, eventId, pending } = await exclusively(() => carryOut(parts, area, origin, rule))
+      parts.outbox.wake()
+      await parts.followUps.run(pending)
+      return { result: change.result, ...(eventId !== undefined && { eventId }) }
+    },
+  }
+}
+
+interface Done<T> {
+  change: Change<T>
+  eventId: number | undefined
+  pending: readonly (FollowUp & { id: number })[]
+}
+
+async function carryOut<T>(parts: PipelineParts, area: string, origin: Origin, rule: Rule<T>): Promise<Done<T>> {
+  const { store, plane, outbox, followUps } = parts
+  let undo: Undo | undefined
+  store.begin()
+  try {
+    const change = await rule(store.write)
+    const diff = difference(parts, change.touch)
+    if (diff.length > 0) undo = await plane.apply(diff)
+    const eventId = outbox.append(store.write, area, origin, change.events)
+    const pending = followUps.record(store.write, change.followUps ?? [])
+    store.commit()
+    return { change, eventId, pending }
+  } catch (error) {
+    await takeBack(parts, undo, error)
+    throw refusal(error)
+  }
+}
+
+async function takeBack(parts: PipelineParts, undo: Undo | undefined, cause: unknown): Promise<void> {
+  let uncertain = cause instanceof UncertainOutcome
+  try {
+    await undo?.()
+  } catch (error) {
+    parts.log.error({ err: error }, 'a change could not be taken back; the kernel is brought to the store again')
+    uncertain = true
+  }
+  parts.store.rollback()
+  if (uncertain) await parts.repair()
+}
+
+/** The reader still sees what the kernel holds, the writer what it shall hold. */
+function difference({ store, areas, config }: PipelineParts, touched: readonly Ref[]): Passage[] {
+  const entries = (db: Db) => touched.flatMap(({ area, id }) => areas.get(area)?.desired?.one(db, id, config) ?? [])
+  return passages(entries(store.read), entries(store.write))
+}
+
+/** A refusal by the kernel is the operator's to know: the change does not fit (D69). */
+function refusal(error: unknown): unknown {
+  if (!(error instanceof KernelRefusal)) return error
+  return conflict('KERNEL_REFUSED', `the kernel refused the change: ${error.message}`)
+}

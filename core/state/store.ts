@@ -1,0 +1,58 @@
+/**
+ * The SQLite store: one writer connection that holds the open transaction of the pipeline, and one reader that sees only
+ * what is committed. WAL with synchronous=FULL: a commit is on disk when it returns.
+ */
+import { existsSync, mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import Database from 'better-sqlite3'
+import { drizzle } from 'drizzle-orm/better-sqlite3'
+import { migrate } from 'drizzle-orm/better-sqlite3/migrator'
+import type { Db } from '../area.ts'
+
+export interface Store {
+  /** Sees the open transaction. For the pipeline only. */
+  write: Db
+  /** Sees what is committed. For everything else. */
+  read: Db
+  begin(): void
+  commit(): void
+  rollback(): void
+  /** Applies the migrations in `<dir>/migrations`, journal of its own per name. */
+  migrate(name: string, dir: string): void
+  close(): void
+}
+
+/** Opens or creates `stratum.db` below `stateDir`; `:memory:` is refused because two connections must meet in it. */
+export function openStore(stateDir: string): Store {
+  mkdirSync(stateDir, { recursive: true, mode: 0o700 })
+  const file = join(stateDir, 'stratum.db')
+  const writer = new Database(file)
+  writer.pragma('journal_mode = WAL')
+  writer.pragma('synchronous = FULL')
+  writer.pragma('foreign_keys = ON')
+  writer.pragma('busy_timeout = 5000')
+  const reader = new Database(file, { readonly: true })
+  const [begin, commit, rollback] = [
+    writer.prepare('BEGIN IMMEDIATE'),
+    writer.prepare('COMMIT'),
+    writer.prepare('ROLLBACK'),
+  ]
+  const write = drizzle(writer)
+  return {
+    write,
+    read: drizzle(reader),
+    begin: () => void begin.run(),
+    commit: () => void commit.run(),
+    rollback: () => {
+      if (writer.inTransaction) rollback.run()
+    },
+    migrate(name, dir) {
+      const folder = join(dir, 'migrations')
+      if (existsSync(folder)) migrate(write, { migrationsFolder: folder, migrationsTable: `__migrations_${name}` })
+    },
+    close() {
+      reader.close()
+      writer.close()
+    },
+  }
+}

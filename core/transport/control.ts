@@ -1,0 +1,161 @@
+/** `/control/v1`: what the local CLI needs and REST must not offer. Reachable over the root-only socket alone. */
+import { randomBytes } from 'node:crypto'
+import type { FastifyInstance } from 'fastify'
+import { Type } from 'typebox'
+import type { Agent } from '../app.ts'
+import type { LoadedArea, TypedApp } from '../area.ts'
+import { isCredentialKey } from '../config.ts'
+import { ApiError, badRequest, notFound } from '../errors.ts'
+import { hashSecret } from '../gates/bearer.ts'
+import { LicenceError } from '../licence/file.ts'
+import { mintOperatorKey, revokeOperatorKey } from '../operator-keys.ts'
+import { FreeText } from '../schemas.ts'
+import { carryOut } from './mutation.ts'
+
+/** At least 32 printable characters without blanks: what an Authorization header can carry. */
+const Token = Type.String({ minLength: 32, maxLength: 256, pattern: '^[A-Za-z0-9._~+/=-]+$' })
+const Key = Type.String({ maxLength: 64 })
+const strict = { additionalProperties: false }
+const NEXT_START = 'takes effect at the next start of the agent'
+
+export const newToken = (): string => `nt_${randomBytes(32).toString('base64url')}`
+
+export async function mountControl(root: FastifyInstance, agent: Agent, areas: readonly LoadedArea[]): Promise<void> {
+  await root.register(
+    async (plain) => {
+      const app = plain as unknown as TypedApp
+      tokenRoutes(app, agent)
+      serviceRoutes(app, agent)
+      configRoutes(app, agent)
+      keyRoutes(app, agent)
+      licenceRoutes(app, agent)
+      blockRoutes(app, agent)
+    },
+    { prefix: '/control/v1' },
+  )
+  for (const { name, control } of areas) {
+    if (control === undefined) continue
+    await root.register(
+      async (app) => {
+        app.addHook('onRoute', (route) => {
+          route.config = { ...route.config, frozen: true }
+        })
+        control(app as unknown as TypedApp)
+      },
+      { prefix: `/control/v1/${name}` },
+    )
+  }
+}
+
+function tokenRoutes(app: TypedApp, { overrides }: Agent): void {
+  const set = (token: string) =>
+    overrides.change((content) => {
+      content.tokenHash = hashSecret(token).toString('hex')
+    })
+  app.get('/token', () => ({ set: overrides.read().tokenHash !== undefined }))
+  app.post('/token/generate', () => {
+    const token = newToken()
+    set(token)
+    return { status: 'created', token, note: NEXT_START }
+  })
+  app.put('/token', { schema: { body: Type.Object({ token: Token }, strict) } }, (request) => {
+    set(request.body.token)
+    return { status: 'updated', note: NEXT_START }
+  })
+  app.delete('/token', () => {
+    overrides.change((content) => void delete content.tokenHash)
+    return { status: 'deleted', note: NEXT_START }
+  })
+}
+
+function serviceRoutes(app: TypedApp, agent: Agent): void {
+  const { overrides, states, plane } = agent
+  const status = () => ({ services: agent.services.status(), areas: states.all(), facilities: plane.check() })
+  app.get('/services', status)
+  const Body = Type.Object({ on: Type.Boolean() }, strict)
+  app.put('/services/rest', { schema: { body: Body } }, async (request) => {
+    overrides.change((content) => {
+      content.rest = request.body.on
+    })
+    await agent.services.follow()
+    return { status: 'updated', ...status() }
+  })
+}
+
+function configRoutes(app: TypedApp, { config, overrides }: Agent): void {
+  const show = (key: string) => ({ key, value: config.text(key), source: config.source(key) })
+  const known = (key: string) => {
+    if (isCredentialKey(key)) throw badRequest(`${key} is a credential: use api-token or apikeys, never config`)
+    if (!config.keys().includes(key)) throw notFound('configuration key', JSON.stringify(key.slice(0, 64)))
+  }
+  app.get('/config', () => ({ config: config.keys().map(show) }))
+  const Params = Type.Object({ key: Key })
+  app.get('/config/:key', { schema: { params: Params } }, (request) => {
+    known(request.params.key)
+    return show(request.params.key)
+  })
+  const Body = Type.Object({ value: Type.String({ maxLength: 65_536 }) }, strict)
+  app.put('/config/:key', { schema: { params: Params, body: Body } }, (request) => {
+    const { key } = request.params
+    known(key)
+    const wrong = config.problem(key, request.body.value)
+    if (wrong !== undefined) throw badRequest(`${key}: ${wrong}`)
+    overrides.change((content) => {
+      content.config[key] = request.body.value
+    })
+    config.reload()
+    return { status: 'updated', key, effective: config.effective(key) }
+  })
+  app.delete('/config/:key', { schema: { params: Params } }, (request) => {
+    const { key } = request.params
+    known(key)
+    overrides.change((content) => void delete content.config[key])
+    config.reload()
+    return { status: 'deleted', key, effective: config.effective(key) }
+  })
+}
+
+function keyRoutes(app: TypedApp, { operatorKeys, now }: Agent): void {
+  app.get('/apikeys', () => ({ keys: operatorKeys.list() }))
+  const Body = Type.Object({ label: FreeText }, strict)
+  app.post('/apikeys', { schema: { body: Body } }, async (request, reply) => {
+    if (request.body.label === '') throw badRequest('label is required')
+    const minted = await carryOut(request, reply, 'core', (tx) => mintOperatorKey(tx, request.body.label, now()))
+    operatorKeys.reload()
+    return reply.code(201).send({ status: 'created', ...minted })
+  })
+  const Params = Type.Object({ id: Key })
+  app.delete('/apikeys/:id', { schema: { params: Params } }, async (request, reply) => {
+    const revoked = await carryOut(request, reply, 'core', (tx) => revokeOperatorKey(tx, request.params.id))
+    operatorKeys.reload()
+    return revoked
+  })
+}
+
+function licenceRoutes(app: TypedApp, { licence }: Agent): void {
+  const refused = (error: unknown): never => {
+    if (error instanceof LicenceError) throw new ApiError(400, 'LICENCE', error.message)
+    throw error
+  }
+  const show = () => ({ license: licence.view(), reason: licence.reason() })
+  app.get('/license', show)
+  const Body = Type.Object({ text: Type.String({ maxLength: 65_536 }) }, strict)
+  app.put('/license', { schema: { body: Body } }, async (request) => {
+    await licence.install(request.body.text).catch(refused)
+    return { status: 'installed', ...show() }
+  })
+  app.post('/license/evaluate', async () => {
+    await licence.evaluate().catch(refused)
+    return { status: 'installed', ...show() }
+  })
+}
+
+function blockRoutes(app: TypedApp, { gates }: Agent): void {
+  app.get('/blocks', () => ({ blocks: gates.lockout.blocks() }))
+  const Params = Type.Object({ address: Type.String({ maxLength: 64 }) })
+  app.delete('/blocks/:address', { schema: { params: Params } }, (request) => {
+    const { address } = request.params
+    if (!gates.lockout.unblock(address)) throw notFound('block of', address)
+    return { status: 'removed', address }
+  })
+}

@@ -1,0 +1,103 @@
+/** What holds for every route: JSON in and out, strict types, request ids, compression. */
+import { randomBytes } from 'node:crypto'
+import { promisify } from 'node:util'
+import { gzip } from 'node:zlib'
+import Fastify, { type FastifyBaseLogger, type FastifyInstance, type FastifyRequest, LogController } from 'fastify'
+import type { ApiError } from '../errors.ts'
+import type { Gates } from '../gates/index.ts'
+import { parseBody } from './json.ts'
+import { answerError, violationText } from './problems.ts'
+
+const BODY_LIMIT = 1_048_576
+const COMPRESS_FROM = 1024
+const compress = promisify(gzip)
+
+/** The bare server of the API. `gates` is asked late because the gates need the areas. */
+export function openServer(logger: FastifyBaseLogger, gates: () => Gates): FastifyInstance {
+  const boot = randomBytes(4).toString('hex')
+  let requests = 0
+  const app = Fastify({
+    loggerInstance: logger,
+    logController: new LogController({ disableRequestLogging: true }),
+    bodyLimit: BODY_LIMIT,
+    routerOptions: { ignoreTrailingSlash: true, maxParamLength: 256 },
+    genReqId: () => `${boot}-${(++requests).toString(36)}`,
+    ajv: { customOptions: { coerceTypes: false, removeAdditional: false, useDefaults: false, allErrors: false } },
+    schemaErrorFormatter: (violations, where) => new Error(violationText(violations, where)),
+    // A URL that cannot be decoded reaches no hook: the gates are asked here, so that it tells a stranger nothing.
+    frameworkErrors(error, request, reply) {
+      const refusal: ApiError | undefined = gates().judge(request as FastifyRequest, reply)
+      return answerError(refusal ?? error, request as FastifyRequest, reply)
+    },
+  })
+  app.setErrorHandler<Error & ApiError>(answerError)
+  app.setNotFoundHandler((_request, reply) => reply.code(404).send({ error: 'no such path' }))
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser('application/json', { parseAs: 'string' }, (_request, body, done) => {
+    try {
+      done(null, parseBody(body as string))
+    } catch (error) {
+      done(error as Error, undefined)
+    }
+  })
+  app.addHook('onRequest', (request, reply, done) => {
+    reply.header('x-request-id', request.id)
+    if (request.method === 'DELETE' || request.method === 'GET' || request.method === 'HEAD') ignoreBody(request)
+    done()
+  })
+  return app
+}
+
+/** Hooks that come after the gates. */
+export function addConventions(app: FastifyInstance): void {
+  app.addHook('onRoute', (route) => {
+    const body = route.schema?.body as { type?: string; required?: string[]; properties?: object } | undefined
+    if (body?.type !== 'object') return
+    const known = new Set(Object.keys(body.properties ?? {}))
+    const strict = route.config?.strict === true
+    const own = route.preValidation === undefined ? [] : [route.preValidation].flat()
+    route.preValidation = [
+      (request, reply, done) => {
+        // Without a body and without a Content-Type no parser runs, and nothing equals `{}` (D11).
+        request.body ??= {}
+        if (!strict) nameIgnored(request.body, known, (list) => reply.header('x-ignored-fields', list))
+        done()
+      },
+      ...own,
+    ]
+  })
+  app.addHook('onSend', async (request, reply, payload) => {
+    if (typeof payload !== 'string' || !isJson(reply.getHeader('content-type'))) return payload
+    reply.header('vary', 'accept-encoding')
+    if (Buffer.byteLength(payload) < COMPRESS_FROM || !acceptsGzip(request.headers['accept-encoding'])) return payload
+    reply.header('content-encoding', 'gzip').removeHeader('content-length')
+    return compress(payload)
+  })
+}
+
+/** D12: a body on a read or a deletion has no meaning and no consequence. */
+function ignoreBody(request: FastifyRequest): void {
+  const { headers } = request.raw
+  delete headers['content-type']
+  delete headers['content-length']
+  delete headers['transfer-encoding']
+}
+
+function nameIgnored(body: unknown, known: ReadonlySet<string>, set: (list: string) => void): void {
+  if (typeof body !== 'object' || body === null || Array.isArray(body)) return
+  const ignored = Object.keys(body).filter((key) => !known.has(key))
+  if (ignored.length === 0) return
+  const safe = ignored.slice(0, 20).map((key) => key.replace(/[^\x21-\x7e]|,/g, '?').slice(0, 64))
+  set(safe.join(','))
+}
+
+const isJson = (type: unknown) => typeof type === 'string' && type.startsWith('application/json')
+
+/** RFC 9110 §12.5.3: gzip is named and its weight is not 0. */
+export function acceptsGzip(header: string | undefined): boolean {
+  if (header === undefined) return false
+  return header.split(',').some((part) => {
+    const [coding = '', ...parameters] = part.trim().toLowerCase().split(';')
+    return coding.trim() === 'gzip' && !parameters.some((parameter) => /^\s*q=0(\.0*)?\s*$/.test(parameter))
+  })
+}

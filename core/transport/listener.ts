@@ -1,0 +1,104 @@
+/** Starts and stops the node's HTTP servers over the one Fastify instance. */
+import { chmodSync, rmSync } from 'node:fs'
+import http, { type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import https from 'node:https'
+import type { AddressInfo, Socket } from 'node:net'
+import { markControl } from '../gates/client.ts'
+
+export type Handler = (request: IncomingMessage, response: ServerResponse) => void
+
+export interface Listener {
+  /** `address:port` as bound; the path for the control socket. */
+  readonly where: string
+  /** Finishes what is in flight for at most `graceMs`, then ends the connections. */
+  close(graceMs: number): Promise<void>
+}
+
+export interface RestListener extends Listener {
+  /** New connections use the new material; the ones that stand are not touched. */
+  setCertificate(material: { cert: string; key: string }): void
+}
+
+const TIMEOUTS = { requestTimeout: 30_000, headersTimeout: 15_000, keepAliveTimeout: 75_000 }
+
+/** HTTPS on `address:port`; there is no plaintext listener. An empty address means all of them. */
+export async function listenRest(
+  handler: Handler,
+  options: { address: string; port: number; cert: string; key: string },
+): Promise<RestListener> {
+  const { cert, key } = options
+  const server = https.createServer({ cert, key, minVersion: 'TLSv1.2', ...TIMEOUTS }, handler)
+  const close = track(server)
+  await listening(server, () => server.listen(options.port, ...(options.address === '' ? [] : [options.address])))
+  const { address, port, family } = server.address() as AddressInfo
+  return {
+    where: family === 'IPv6' ? `[${address}]:${port}` : `${address}:${port}`,
+    close,
+    setCertificate: (material) => server.setSecureContext({ ...material, minVersion: 'TLSv1.2' }),
+  }
+}
+
+/** Plain HTTP on a unix socket of mode 0600. A socket file left by a crash is replaced. */
+export async function listenControl(handler: Handler, path: string): Promise<Listener> {
+  const server = http.createServer(TIMEOUTS, handler)
+  server.on('connection', markControl)
+  const close = track(server)
+  rmSync(path, { force: true })
+  // The file must never exist with a wider mode, not even for a moment.
+  const umask = process.umask(0o177)
+  try {
+    await listening(server, () => server.listen(path))
+  } finally {
+    process.umask(umask)
+  }
+  chmodSync(path, 0o600)
+  return { where: path, close }
+}
+
+function listening(server: Server, start: () => void): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject)
+    server.once('listening', () => {
+      server.off('error', reject)
+      resolve()
+    })
+    start()
+  })
+}
+
+/** Answers malformed HTTP in our own shape, and knows the connections so that a stop can end them. */
+function track(server: Server): (graceMs: number) => Promise<void> {
+  const sockets = new Set<Socket>()
+  server.on('connection', (socket) => {
+    sockets.add(socket)
+    socket.once('close', () => sockets.delete(socket))
+  })
+  server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => answerBroken(error, socket))
+  return async (graceMs) => {
+    const closed = new Promise<void>((resolve) => server.close(() => resolve()))
+    server.closeIdleConnections()
+    const timer = setTimeout(() => {
+      for (const socket of sockets) socket.destroy()
+    }, graceMs)
+    await closed
+    clearTimeout(timer)
+  }
+}
+
+function answerBroken(error: NodeJS.ErrnoException, socket: Socket): void {
+  if (error.code === 'ECONNRESET' || !socket.writable) {
+    socket.destroy()
+    return
+  }
+  const [status, reason, text] =
+    error.code === 'HPE_HEADER_OVERFLOW'
+      ? [431, 'Request Header Fields Too Large', 'header fields too large']
+      : error.code === 'ERR_HTTP_REQUEST_TIMEOUT'
+        ? [408, 'Request Timeout', 'the request took too long']
+        : [400, 'Bad Request', 'malformed HTTP request']
+  const body = JSON.stringify({ error: text })
+  socket.end(
+    `HTTP/1.1 ${status} ${reason}\r\nContent-Type: application/json; charset=utf-8\r\n` +
+      `Content-Length: ${body.length}\r\nConnection: close\r\n\r\n${body}`,
+  )
+}

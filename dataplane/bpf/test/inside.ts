@@ -1,0 +1,29 @@
+/**
+ * Imported first by a test file, runs that file inside a network namespace of its own: links can only be attached to
+ * interfaces of the process's namespace. The outer process makes the namespace, waits and removes it.
+ */
+import { spawnSync } from 'node:child_process'
+import { type Netns, netns } from '../../../test/netns.ts'
+
+/** Set for the inner process; the name of its namespace. */
+const VARIABLE = 'STRATUM_TEST_NETNS'
+
+/** The outer process ends the inner one before the test runner would end the outer one. */
+const TIMEOUT_MS = 120_000
+
+/** Name of the namespace that this process is in; undefined when it could not be made for want of privilege. */
+export const here: string | undefined = process.env[VARIABLE]
+
+if (here === undefined && process.getuid?.() === 0) process.exit(await runInside())
+
+async function runInside(): Promise<number> {
+  const removals: (() => Promise<void>)[] = []
+  const ns: Netns = netns({ teardown: (remove: () => Promise<void>) => removals.push(remove) }, 'bpf')
+  const { status } = spawnSync(
+    'nsenter',
+    [`--net=${ns.path}`, process.execPath, ...process.execArgv, ...process.argv.slice(1)],
+    { stdio: 'inherit', timeout: TIMEOUT_MS, env: { ...process.env, [VARIABLE]: ns.name } },
+  )
+  for (const remove of removals) await remove()
+  return status ?? 1
+}

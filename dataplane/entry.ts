@@ -1,0 +1,93 @@
+/**
+ * What the store wants the kernel to hold, as keyed entries. An area renders its rows to entries (`desired.ts`);
+ * the plane compares two sets of them and lets the drivers carry out the difference.
+ *
+ * `key` is unique over all areas and begins with `<area>/`, so that one area's objects can be told from another's.
+ */
+import { digest } from './digest.ts'
+
+export type Entry = OrderedRule | Chain | SetElement
+
+/** A rule of an ordered list: packets meet the rules of one list by ascending `rank`, and the first match decides. */
+export interface OrderedRule {
+  kind: 'rule'
+  key: string
+  /** Name of the list, which is the name of its root chain. */
+  list: string
+  /** Non-negative safe integers, compared from left to right; unique within the list. */
+  rank: readonly number[]
+  /** nft rule text without comment, built from parsed values only. */
+  text: string
+  /** Observed entries only: digest of the text as it was first written; the kernel lists rules in its own spelling. */
+  digest?: string
+}
+
+/** A small chain whose whole content is replaced at once. The chain itself is declared in the area's skeleton. */
+export interface Chain {
+  kind: 'chain'
+  key: string
+  chain: string
+  rules: readonly string[]
+  /** As for a rule. */
+  digest?: string
+}
+
+/** One element of a named set or map that the area's skeleton declares. */
+export interface SetElement {
+  kind: 'element'
+  key: string
+  set: string
+  /** nft text of the element's key, canonical, e.g. `192.0.2.0/24 . tcp . 7070`. */
+  element: string
+  /** nft text of the mapped value, for maps. */
+  value?: string
+}
+
+/** The passage of one key from what the kernel holds to what it shall hold; at least one side is present. */
+export interface Passage {
+  before?: Entry
+  after?: Entry
+}
+
+/** Takes a change back. Runs at most once. */
+export type Undo = () => Promise<void>
+
+/** True when both entries ask the same of the kernel. */
+export function sameEntry(a: Entry | undefined, b: Entry | undefined): boolean {
+  return a === b || (a !== undefined && b !== undefined && fingerprint(a) === fingerprint(b))
+}
+
+/** Everything about an entry that the kernel must hold, as one comparable string. */
+export function fingerprint(entry: Entry): string {
+  switch (entry.kind) {
+    case 'rule':
+      return `rule ${entry.list} ${entry.rank.join('.')} ${entry.digest ?? digest(entry.text)}`
+    case 'chain':
+      return `chain ${entry.chain} ${entry.digest ?? digest(entry.rules.join('\n'))}`
+    case 'element':
+      return `element ${entry.set} ${entry.element} ${entry.value ?? ''}`
+  }
+}
+
+/** The passages that lead from `before` to `after`, entries that stay the same left out. */
+export function passages(before: Iterable<Entry>, after: Iterable<Entry>): Passage[] {
+  const old = new Map<string, Entry>()
+  for (const entry of before) old.set(entry.key, entry)
+  const out: Passage[] = []
+  for (const entry of after) {
+    const previous = old.get(entry.key)
+    old.delete(entry.key)
+    if (previous === undefined) out.push({ after: entry })
+    else if (!sameEntry(previous, entry)) out.push({ before: previous, after: entry })
+  }
+  for (const entry of old.values()) out.push({ before: entry })
+  return out
+}
+
+/** The same passages walked backwards. */
+export function reversed(diff: readonly Passage[]): Passage[] {
+  return diff.map(({ before, after }) => ({
+    ...(after && { before: after }),
+    ...(before && { after: before }),
+  }))
+}

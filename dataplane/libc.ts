@@ -1,0 +1,170 @@
+/**
+ * The one module that binds libc. Its calls are typed and check their result here, because koffi itself takes any
+ * argument and a wrong one is a segmentation fault. Linux only; byte order is that of the host.
+ */
+import { closeSync, openSync } from 'node:fs'
+import { constants } from 'node:os'
+import koffi, { type KoffiFunc } from 'koffi'
+
+/** The program itself, which has libc loaded already under whatever name this system gives it. */
+const library = koffi.load(null)
+
+type Transfer = KoffiFunc<(fd: number, bytes: Uint8Array, length: number, flags: number) => number | bigint>
+
+const calls: {
+  socket: KoffiFunc<(domain: number, type: number, protocol: number) => number>
+  bind: KoffiFunc<(fd: number, address: Uint8Array, length: number) => number>
+  setsockopt: KoffiFunc<(fd: number, level: number, name: number, value: Uint8Array, length: number) => number>
+  send: Transfer
+  recv: Transfer
+  close: KoffiFunc<(fd: number) => number>
+  setns: KoffiFunc<(fd: number, kind: number) => number>
+  strerror: KoffiFunc<(errno: number) => string>
+} = {
+  socket: library.func('int socket(int domain, int type, int protocol)'),
+  bind: library.func('int bind(int fd, const void *address, uint32_t length)'),
+  setsockopt: library.func('int setsockopt(int fd, int level, int name, const void *value, uint32_t length)'),
+  // koffi knows no ssize_t; on Linux it is a long.
+  send: library.func('long send(int fd, const void *bytes, size_t length, int flags)'),
+  recv: library.func('long recv(int fd, void *bytes, size_t length, int flags)'),
+  close: library.func('int close(int fd)'),
+  setns: library.func('int setns(int fd, int kind)'),
+  strerror: library.func('const char *strerror(int errno)'),
+}
+
+/** linux/sched.h */
+const CLONE_NEWNET = 0x40000000
+
+/** asm-generic/socket.h */
+const MSG_DONTWAIT = 0x40
+
+/** asm-generic/errno.h: numbers that callers compare with; the rest go by {@link errnoName}. */
+export const EINTR = 4
+export const EAGAIN = 11
+export const ENOBUFS = 105
+
+/** Two names for one number: the one that Node itself uses in its errors wins. */
+const ALIASES = new Set(['EWOULDBLOCK', 'EOPNOTSUPP'])
+
+const NAMES: ReadonlyMap<number, string> = new Map([
+  ...Object.entries(constants.errno).flatMap(([name, number]): [number, string][] =>
+    ALIASES.has(name) ? [] : [[number, name]],
+  ),
+  // Kernel-internal (include/linux/errno.h), yet some subsystems let it out.
+  [524, 'ENOTSUPP'],
+])
+
+/** `EEXIST` for 17; `E999` for a number without a name. */
+export function errnoName(errno: number): string {
+  return NAMES.get(errno) ?? `E${errno}`
+}
+
+/**
+ * The kernel refused. The message is the errno's name and the kernel's own explanation when it gave one
+ * (`EINVAL: mtu less than device minimum`), else libc's text for the number (`ESRCH: No such process`).
+ */
+export class KernelError extends Error {
+  override readonly name = 'KernelError'
+  /** Name of the errno, such as `EEXIST`. */
+  readonly code: string
+  /** Positive number of asm-generic/errno.h. */
+  readonly errno: number
+  /** The kernel's own words: netlink extended acknowledgement, verifier log and the like. */
+  readonly extack: string | undefined
+
+  constructor(errno: number, extack?: string) {
+    const code = errnoName(errno)
+    super(`${code}: ${extack ?? calls.strerror(errno)}`)
+    this.code = code
+    this.errno = errno
+    this.extack = extack
+  }
+}
+
+/** socket(2). Throws {@link KernelError}. */
+export function socket(domain: number, type: number, protocol: number): number {
+  return checked(calls.socket(domain, type, protocol))
+}
+
+/** bind(2); `address` is an encoded sockaddr. Throws {@link KernelError}. */
+export function bind(fd: number, address: Uint8Array): void {
+  checked(calls.bind(fd, address, address.length))
+}
+
+/** setsockopt(2) for options that are one int. Throws {@link KernelError}. */
+export function setOption(fd: number, level: number, name: number, value: number): void {
+  const int = Buffer.alloc(4)
+  int.writeInt32LE(value)
+  checked(calls.setsockopt(fd, level, name, int, int.length))
+}
+
+/**
+ * send(2) of one datagram on a pool thread, so that a kernel lock it waits for does not stop the event loop.
+ * Rejects with {@link KernelError}; then nothing was sent.
+ */
+export function sendAsync(fd: number, bytes: Uint8Array): Promise<void> {
+  return new Promise((resolve, reject) => {
+    calls.send.async(fd, bytes, bytes.length, 0, (failure, result) => {
+      if (failure) return reject(failure)
+      if (Number(result) >= 0) return resolve()
+      // errno stayed on the pool thread. A failed datagram had no effect, so asking again here tells why.
+      if (Number(calls.send(fd, bytes, bytes.length, 0)) >= 0) return resolve()
+      reject(new KernelError(koffi.errno()))
+    })
+  })
+}
+
+/** recv(2). Returns the number of bytes, or the negative errno as the kernel's own calls do; never throws. */
+export function receive(fd: number, into: Uint8Array, flags: number): number {
+  const result = Number(calls.recv(fd, into, into.length, flags))
+  return result < 0 ? -koffi.errno() : result
+}
+
+/**
+ * recv(2) on a pool thread: even with MSG_DONTWAIT it may wait for a kernel lock while a dump goes on.
+ * Resolves as {@link receive} returns, but an error that the socket reports only once shows as -EAGAIN.
+ */
+export function receiveAsync(fd: number, into: Uint8Array, flags: number): Promise<number> {
+  return new Promise((resolve, reject) => {
+    calls.recv.async(fd, into, into.length, flags, (failure, result) => {
+      if (failure) return reject(failure)
+      resolve(Number(result) < 0 ? receive(fd, into, flags | MSG_DONTWAIT) : Number(result))
+    })
+  })
+}
+
+/** close(2). Throws {@link KernelError}. */
+export function close(fd: number): void {
+  checked(calls.close(fd))
+}
+
+/**
+ * Runs `body` with this thread inside the network namespace behind `path`, and comes back. What `body` opens stays
+ * in that namespace for good and may be used asynchronously afterwards. `body` must be synchronous and must start
+ * nothing that runs on the thread pool: pool threads never leave their own namespace.
+ * Throws {@link KernelError} (EPERM without CAP_SYS_ADMIN) or the error of opening `path`.
+ */
+export function inNamespace<T>(path: string, body: () => T): T {
+  const home = openSync('/proc/thread-self/ns/net', 'r')
+  try {
+    const target = openSync(path, 'r')
+    try {
+      checked(calls.setns(target, CLONE_NEWNET))
+    } finally {
+      closeSync(target)
+    }
+    try {
+      return body()
+    } finally {
+      checked(calls.setns(home, CLONE_NEWNET))
+    }
+  } finally {
+    closeSync(home)
+  }
+}
+
+/** errno must be read before anything else can call into libc. */
+function checked(result: number): number {
+  if (result < 0) throw new KernelError(koffi.errno())
+  return result
+}

@@ -1,0 +1,118 @@
+/**
+ * Hears what changes in the kernel, on the agent's own event loop. The only file that uses `koffi.node.poll`
+ * (uv_poll underneath), which koffi does not document: replace it here if an upgrade takes it away.
+ */
+import koffi from 'koffi'
+import { close, EAGAIN, EINTR, ENOBUFS, KernelError, receive } from '../libc.ts'
+import { bindNetlink, joinGroup, MSG_DONTWAIT, MSG_TRUNC } from './bind.ts'
+import { decodeMessages, type Received } from './wire.ts'
+
+/** linux/rtnetlink.h: multicast groups of NETLINK_ROUTE */
+export const RTNLGRP_LINK = 1
+export const RTNLGRP_NEIGH = 3
+export const RTNLGRP_TC = 4
+export const RTNLGRP_IPV4_IFADDR = 5
+export const RTNLGRP_IPV4_ROUTE = 7
+export const RTNLGRP_IPV4_RULE = 8
+export const RTNLGRP_IPV6_IFADDR = 9
+export const RTNLGRP_IPV6_ROUTE = 11
+export const RTNLGRP_IPV6_RULE = 19
+
+/** linux/netfilter/nfnetlink.h: multicast groups of NETLINK_NETFILTER */
+export const NFNLGRP_CONNTRACK_NEW = 1
+export const NFNLGRP_CONNTRACK_UPDATE = 2
+export const NFNLGRP_CONNTRACK_DESTROY = 3
+export const NFNLGRP_NFTABLES = 7
+
+const RECEIVE_BUFFER = 16 << 20
+/** After so many datagrams the event loop gets a turn; poll calls again while more wait. */
+const MAX_DRAIN = 256
+const DATAGRAM = 256 << 10
+
+export interface MonitorOptions {
+  /** NETLINK_ROUTE or NETLINK_NETFILTER. */
+  protocol: number
+  groups: readonly number[]
+  /** Bytes the kernel may queue before it drops; default 16 MiB. */
+  receiveBuffer?: number
+  /** One notification; `payload` is valid during the call only. */
+  onMessage(message: Received): void
+  /** Notifications were lost: list anew what you follow. Later ones keep coming. */
+  onOverflow(): void
+  /** The socket failed, or a datagram is not netlink. The monitor is closed; nothing more will come. */
+  onError(error: unknown): void
+}
+
+export interface Monitor {
+  /** Idempotent. */
+  close(): void
+}
+
+/**
+ * Opens a monitor in the network namespace of the calling thread, where it stays. Throws {@link KernelError}:
+ * EPERM where a group needs CAP_NET_ADMIN. What changed before this returned is not told: dump after opening.
+ */
+export function openMonitor(options: MonitorOptions): Monitor {
+  const fd = bindNetlink(options.protocol, options.receiveBuffer ?? RECEIVE_BUFFER, [])
+  try {
+    for (const group of options.groups) joinGroup(fd, group)
+    return new PolledSocket(fd, options)
+  } catch (error) {
+    close(fd)
+    throw error
+  }
+}
+
+class PolledSocket implements Monitor {
+  readonly #fd: number
+  readonly #options: MonitorOptions
+  readonly #buffer = Buffer.alloc(DATAGRAM)
+  readonly #poll: ReturnType<typeof koffi.node.poll>
+  #closed = false
+
+  constructor(fd: number, options: MonitorOptions) {
+    this.#fd = fd
+    this.#options = options
+    this.#poll = koffi.node.poll(fd, { readable: true }, () => this.#drain())
+  }
+
+  close(): void {
+    if (this.#closed) return
+    this.#closed = true
+    this.#poll.close()
+    close(this.#fd)
+  }
+
+  #drain(): void {
+    for (let n = 0; n < MAX_DRAIN && !this.#closed; n++) {
+      const size = receive(this.#fd, this.#buffer, MSG_DONTWAIT | MSG_TRUNC)
+      if (size === -EAGAIN) return
+      if (size === -EINTR) continue
+      if (size === -ENOBUFS || size > this.#buffer.length) this.#options.onOverflow()
+      else if (size < 0) this.#fail(new KernelError(-size))
+      else this.#deliver(size)
+    }
+  }
+
+  #deliver(size: number): void {
+    for (const message of this.#decode(size)) {
+      // A handler may have closed the monitor.
+      if (this.#closed) return
+      this.#options.onMessage(message)
+    }
+  }
+
+  #decode(size: number): Received[] {
+    try {
+      return decodeMessages(this.#buffer.subarray(0, size))
+    } catch (error) {
+      this.#fail(error)
+      return []
+    }
+  }
+
+  #fail(error: unknown): void {
+    this.close()
+    this.#options.onError(error)
+  }
+}

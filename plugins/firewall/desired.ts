@@ -1,0 +1,135 @@
+/** Rows → entries of table `inet stratum`. Pure. */
+import { asc, eq, gt, sql } from 'drizzle-orm'
+import type { Db, Desired } from '../../core/area.ts'
+import type { Config } from '../../core/config.ts'
+import { prepared } from '../../core/state/prepared.ts'
+import type { Chain, OrderedRule } from '../../dataplane/entry.ts'
+import { parseMac, parsePrefix, quotedInterface } from '../../dataplane/nft/text.ts'
+import { shortfall } from './legacy.ts'
+import { scheduleText } from './schedule.ts'
+import { LEVELS } from './schemas.ts'
+import { type Row, rules, settings } from './tables.ts'
+
+export const LIST = 'firewall_rules'
+const DEFAULT = 'firewall_default'
+
+export const queries = prepared((db) => ({
+  byId: db
+    .select()
+    .from(rules)
+    .where(eq(rules.id, sql.placeholder('id')))
+    .prepare(),
+  page: db
+    .select()
+    .from(rules)
+    .where(gt(rules.id, sql.placeholder('after')))
+    .orderBy(asc(rules.id))
+    .limit(500)
+    .prepare(),
+  setting: db
+    .select()
+    .from(settings)
+    .where(eq(settings.name, sql.placeholder('name')))
+    .prepare(),
+}))
+
+/** `rule/<id>` or `default`. */
+export const ruleRef = (id: number) => ({ area: 'firewall', id: `rule/${id}` })
+export const defaultRef = { area: 'firewall', id: 'default' }
+
+export const desired: Desired = {
+  *all(db, config) {
+    yield* defaultEntries(db, config)
+    for (const row of everyRule(db)) yield* ruleEntries(row)
+  },
+  one(db, id, config) {
+    if (id === 'default') return defaultEntries(db, config)
+    const row = queries(db).byId.get({ id: Number(id.slice('rule/'.length)) })
+    return row === undefined ? [] : ruleEntries(row)
+  },
+}
+
+/** Page by page, so that no statement stays open while the caller yields. */
+export function* everyRule(db: Db): Generator<Row> {
+  for (let after = 0; ; ) {
+    const page = queries(db).page.all({ after })
+    yield* page
+    const last = page.at(-1)
+    if (last === undefined || page.length < 500) return
+    after = last.id
+  }
+}
+
+export const defaultAction = (db: Db): 'allow' | 'deny' =>
+  queries(db).setting.get({ name: 'default_action' })?.value === 'deny' ? 'deny' : 'allow'
+
+/** Levels broadest first, then priority ascending, then id ascending (D66). */
+export function rankOf(row: Pick<Row, 'level' | 'priority' | 'tie'>): [number, number, number] {
+  return [(LEVELS as readonly string[]).indexOf(row.level), row.priority, row.tie]
+}
+
+function ruleEntries(row: Row): OrderedRule[] {
+  if (shortfall(row)?.left_out) return []
+  const text = `${matchText(row)}${scheduleText(row)} ${row.action === 'accept' ? 'accept' : 'drop'}`.trim()
+  return [{ kind: 'rule', key: `firewall/${row.id}`, list: LIST, rank: rankOf(row), text }]
+}
+
+/** The nft expressions of a row's match, each value parsed once more so that only canonical text gets out. */
+export function matchText(row: Row): string {
+  const parts: string[] = []
+  if (row.interface) parts.push(`iifname ${quotedInterface(row.interface)}`)
+  if (row.mac) parts.push(`ether saddr ${certain(parseMac(row.mac))}`)
+  if (row.sourceIp) parts.push(addressText('saddr', row.sourceIp))
+  if (row.destIp) parts.push(addressText('daddr', row.destIp))
+  parts.push(...protocolText(row))
+  return parts.join(' ')
+}
+
+function addressText(side: 'saddr' | 'daddr', text: string): string {
+  const prefix = certain(parsePrefix(text))
+  return `${prefix.family === 4 ? 'ip' : 'ip6'} ${side} ${prefix.text}`
+}
+
+function protocolText(row: Row): string[] {
+  const ports = [
+    ...(row.sourcePort > 0 ? [`sport ${row.sourcePort}`] : []),
+    ...(row.destPort > 0
+      ? [`dport ${row.destPortMax > row.destPort ? `${row.destPort}-${row.destPortMax}` : row.destPort}`]
+      : []),
+  ]
+  if (row.protocol === 'icmp') return ['ip protocol icmp']
+  if (row.protocol === 'tcp' || row.protocol === 'udp') {
+    return ports.length === 0 ? [`meta l4proto ${row.protocol}`] : ports.map((port) => `${row.protocol} ${port}`)
+  }
+  return ports.length === 0 ? [] : ['meta l4proto { tcp, udp }', ...ports.map((port) => `th ${port}`)]
+}
+
+/** The end of the road for a packet that no rule decided. Deny ends with a plain drop, so INVALID packets end there too. */
+function defaultEntries(db: Db, config: Config): Chain[] {
+  if (defaultAction(db) === 'allow') return []
+  const lines = [...(config.flag('firewall_failsafe') ? failsafes(config) : []), 'drop']
+  return [{ kind: 'chain', key: `firewall/${DEFAULT}`, chain: DEFAULT, rules: lines }]
+}
+
+/** What the default deny spares, so that it cannot cut the node off (D71). Explicit drop rules come before and win. */
+function failsafes(config: Config): string[] {
+  const ports = [...new Set(['api_port', 'grpc_port', 'events_port'].map((key) => config.int(key)))].filter(
+    (p) => p > 0,
+  )
+  const api = `tcp dport { ${ports.join(', ')} } fib daddr type local accept`
+  const sources = config.list('api_allowed_ips').map((text) => addressText('saddr', text))
+  return [
+    'iifname "lo" accept',
+    // Neighbour discovery (RFC 4861) is untracked in conntrack, so nothing else admits it.
+    'icmpv6 type { nd-router-solicit, nd-router-advert, nd-neighbor-solicit, nd-neighbor-advert } accept',
+    // Replies to a DHCP client (RFC 2131 §4.1, RFC 8415 §7.2) may come by broadcast, which conntrack cannot relate.
+    'udp sport 67 udp dport 68 accept',
+    'udp sport 547 udp dport 546 accept',
+    ...(ports.length === 0 ? [] : sources.length === 0 ? [api] : sources.map((source) => `${source} ${api}`)),
+  ]
+}
+
+function certain<T>(value: T | undefined): T {
+  if (value === undefined) throw new TypeError('a stored value cannot be read: the row was changed behind the agent')
+  return value
+}

@@ -1,0 +1,118 @@
+/** REST of the firewall. */
+import { Compile } from 'typebox/compile'
+import type { TypedApp } from '../../core/area.ts'
+import { carryOut } from '../../core/transport/mutation.ts'
+import { violationText } from '../../core/transport/problems.ts'
+import { BatchRefusal, createBatch, type ItemCheck } from './batch.ts'
+import { defaultAction, everyRule } from './desired.ts'
+import { createRule, deleteRule, find, replaceRule, setDefault, toRule } from './rules.ts'
+import * as schema from './schemas.ts'
+
+const AREA = 'firewall'
+const strict = { config: { strict: true } }
+
+export function routes(app: TypedApp): void {
+  const { config, store } = app.agent
+  const max = () => config.int('max_rules')
+
+  app.get(
+    '/rules',
+    { schema: { summary: 'All rules', querystring: schema.RuleQuery, response: { 200: schema.RuleList } } },
+    (request) => {
+      const { chain = 'prerouting' } = request.query
+      return {
+        rules: [...everyRule(store.read)].filter((row) => row.chain === chain || !request.query.chain).map(toRule),
+      }
+    },
+  )
+  app.post(
+    '/rules',
+    { ...strict, schema: { summary: 'Add a rule', body: schema.RuleInput, response: { 201: schema.RuleCreated } } },
+    async (request, reply) => {
+      const created = await carryOut(request, reply, AREA, (tx) => createRule(tx, request.body, max()))
+      return reply.code(201).send(created)
+    },
+  )
+  app.get('/rules/default', { schema: { summary: 'The default action', response: { 200: schema.Default } } }, () => ({
+    default_action: defaultAction(store.read),
+  }))
+  app.put(
+    '/rules/default',
+    {
+      ...strict,
+      schema: {
+        summary: 'Set the default action',
+        body: schema.DefaultInput,
+        response: { 200: schema.DefaultUpdated },
+      },
+    },
+    (request, reply) => carryOut(request, reply, AREA, (tx) => setDefault(tx, request.body.default_action)),
+  )
+  app.get('/rules/:id', { schema: { summary: 'One rule', response: { 200: schema.Rule } } }, (request) =>
+    toRule(find(store.read, ruleId(request.params))),
+  )
+  app.put(
+    '/rules/:id',
+    { ...strict, schema: { summary: 'Replace a rule', body: schema.RuleInput, response: { 200: schema.RuleUpdated } } },
+    (request, reply) => carryOut(request, reply, AREA, (tx) => replaceRule(tx, ruleId(request.params), request.body)),
+  )
+  app.delete(
+    '/rules/:id',
+    { schema: { summary: 'Delete a rule', response: { 200: schema.RuleDeleted } } },
+    (request, reply) => carryOut(request, reply, AREA, (tx) => deleteRule(tx, ruleId(request.params))),
+  )
+  batchRoute(app, max)
+}
+
+function batchRoute(app: TypedApp, max: () => number): void {
+  const check = itemCheck()
+  app.post(
+    '/rules/batch',
+    {
+      ...strict,
+      schema: {
+        summary: 'Add several rules',
+        body: schema.BatchInput,
+        response: { 200: schema.BatchOutcome, 400: schema.BatchRefused },
+      },
+    },
+    async (request, reply) => {
+      const { rules, atomic = false } = request.body
+      try {
+        return await carryOut(request, reply, AREA, (tx) => createBatch(tx, rules, { atomic, max: max(), check }))
+      } catch (error) {
+        if (!(error instanceof BatchRefusal)) throw error
+        return reply.code(400).send({ error: error.message, ...error.outcome })
+      }
+    },
+  )
+}
+
+/** An id that is no positive integer names no rule: 404, like any other unknown one. */
+function ruleId(params: unknown): number {
+  const { id } = params as { id: string }
+  return /^[1-9][0-9]{0,15}$/.test(id) ? Number(id) : 0
+}
+
+function itemCheck(): ItemCheck {
+  const validator = Compile(schema.RuleInput)
+  return (item) => {
+    if (validator.Check(item)) return undefined
+    const violations = validator.Errors(item).map((error) => {
+      const params = error.params as Record<string, unknown>
+      // TypeBox lists all missing or unknown keys at once where Ajv names the first.
+      const first = (key: string) => [params[key]].flat()[0]
+      return {
+        keyword: error.keyword,
+        instancePath: error.instancePath,
+        message: error.message,
+        params: {
+          ...params,
+          missingProperty: first('requiredProperties'),
+          additionalProperty: first('additionalProperties'),
+        },
+      }
+    })
+    return violationText(violations, 'rule')
+  }
+}

@@ -1,0 +1,193 @@
+/** Domain rules of the firewall: input → rows, and what changed. Knows neither Fastify nor the kernel. */
+import { eq, sql } from 'drizzle-orm'
+import type { Change, Db, EventDraft } from '../../core/area.ts'
+import { badRequest, limitReached, notFound } from '../../core/errors.ts'
+import { parseMac, parsePrefix } from '../../dataplane/nft/text.ts'
+import { defaultAction, defaultRef, queries, ruleRef } from './desired.ts'
+import { shortfall } from './legacy.ts'
+import { NO_SCHEDULE, parseSchedule, type Schedule } from './schedule.ts'
+import type { Rule, RuleInput, ScheduleInput } from './schemas.ts'
+import { type Row, rules, settings } from './tables.ts'
+
+type NewRow = Omit<Row, 'id' | 'tie' | keyof Schedule>
+
+/** A row as REST shows it: empty and zero optional fields left out. */
+export function toRule(row: Row): Rule {
+  const short = shortfall(row)
+  return {
+    id: row.id,
+    chain: row.chain,
+    priority: row.priority,
+    action: row.action,
+    stateful: row.stateful,
+    ...(row.protocol && { protocol: row.protocol }),
+    ...(row.sourceIp && { source_ip: row.sourceIp }),
+    ...(row.destIp && { dest_ip: row.destIp }),
+    ...(row.sourcePort && { source_port: row.sourcePort }),
+    ...(row.destPort && { dest_port: row.destPort }),
+    ...(row.destPortMax && { dest_port_max: row.destPortMax }),
+    ...(row.interface && { interface: row.interface }),
+    ...(row.mac && { mac: row.mac }),
+    ...(row.level && { level: row.level }),
+    ...(row.comment && { comment: row.comment }),
+    ...(short && { not_enforced: short.notEnforced }),
+    ...(short?.left_out && { not_applied: true }),
+  }
+}
+
+/** Reads and checks what a schema cannot. Throws a 400 naming the field. */
+export function readInput(input: RuleInput): NewRow {
+  const source = readPrefix(input.source_ip, 'source_ip')
+  const dest = readPrefix(input.dest_ip, 'dest_ip')
+  const [sourcePort, destPort, destPortMax] = [input.source_port ?? 0, input.dest_port ?? 0, input.dest_port_max ?? 0]
+  if (source && dest && source.family !== dest.family) {
+    throw badRequest('source_ip, dest_ip: must be of the same address family')
+  }
+  if (destPortMax > 0 && destPort === 0) throw badRequest('dest_port_max: needs dest_port, the start of the range')
+  if (destPortMax > 0 && destPortMax < destPort) throw badRequest('dest_port_max: must not be below dest_port')
+  if (input.protocol === 'icmp') {
+    if (source?.family === 6 || dest?.family === 6) throw badRequest('protocol: icmp is IPv4 only')
+    if (sourcePort > 0 || destPort > 0) throw badRequest('protocol: icmp takes no ports')
+  }
+  if (input.stateful === false) throw badRequest('stateful: every rule is stateful; the only accepted value is true')
+  return {
+    action: input.action,
+    priority: input.priority ?? 0,
+    protocol: input.protocol ?? '',
+    sourceIp: source?.text ?? '',
+    destIp: dest?.text ?? '',
+    sourcePort,
+    destPort,
+    destPortMax,
+    interface: input.interface ?? '',
+    mac: readMac(input.mac),
+    level: readLevel(input.level),
+    comment: input.comment ?? '',
+    chain: 'prerouting',
+    stateful: true,
+  }
+}
+
+function readPrefix(text: string | undefined, field: string) {
+  if (!text) return undefined
+  const prefix = parsePrefix(text)
+  if (prefix === undefined) throw badRequest(`${field}: not an IP address or CIDR`)
+  return prefix
+}
+
+function readMac(text: string | undefined): string {
+  if (!text) return ''
+  const mac = parseMac(text)
+  if (mac === undefined) throw badRequest('mac: not a MAC address')
+  return mac
+}
+
+const readLevel = (level: string | undefined): string => (level === 'interface' ? 'bridge' : level || 'global')
+
+export function createRule(tx: Db, input: RuleInput, max: number): Change<{ status: 'created'; rule: Rule }> {
+  const row = insert(tx, readInput(input), max, undefined, NO_SCHEDULE)
+  const rule = toRule(row)
+  return {
+    result: { status: 'created', rule },
+    touch: [ruleRef(row.id)],
+    events: [created(rule)],
+    followUps: evict(row),
+  }
+}
+
+/** Swaps in one step: a new id, the old one's place among equals, and its schedule (D66). */
+export function replaceRule(tx: Db, id: number, input: RuleInput): Change<{ status: 'updated'; rule: Rule }> {
+  const old = find(tx, id)
+  const fields = readInput(input)
+  tx.delete(rules).where(eq(rules.id, id)).run()
+  const { scheduleFrom, scheduleTo, scheduleDaily } = old
+  const row = insert(tx, fields, Number.POSITIVE_INFINITY, old.tie, { scheduleFrom, scheduleTo, scheduleDaily })
+  const rule = toRule(row)
+  return {
+    result: { status: 'updated', rule },
+    touch: [ruleRef(id), ruleRef(row.id)],
+    events: [{ type: 'rule.updated', resource: `/api/v1/rules/${row.id}`, data: { ...rule, replaces: id } }],
+    followUps: evict(row),
+  }
+}
+
+export function deleteRule(tx: Db, id: number): Change<{ status: 'deleted'; id: number }> {
+  find(tx, id)
+  tx.delete(rules).where(eq(rules.id, id)).run()
+  return {
+    result: { status: 'deleted', id },
+    touch: [ruleRef(id)],
+    events: [{ type: 'rule.deleted', resource: `/api/v1/rules/${id}`, data: { id } }],
+  }
+}
+
+export function setDefault(
+  tx: Db,
+  action: 'allow' | 'deny',
+): Change<{ status: 'updated'; default_action: 'allow' | 'deny' }> {
+  const before = defaultAction(tx)
+  tx.insert(settings)
+    .values({ name: 'default_action', value: action })
+    .onConflictDoUpdate({ target: settings.name, set: { value: action } })
+    .run()
+  const data = { from: before, default_action: action }
+  return {
+    result: { status: 'updated', default_action: action },
+    touch: [defaultRef],
+    events: [{ type: 'default_action.updated', resource: '/api/v1/rules/default', data }],
+  }
+}
+
+/** Puts a rule on a schedule, or takes it off one (`undefined`). */
+export function scheduleRule(tx: Db, id: number, input: ScheduleInput | undefined): Change<Row> {
+  find(tx, id)
+  const schedule = input === undefined ? NO_SCHEDULE : parseSchedule(input)
+  const row = tx.update(rules).set(schedule).where(eq(rules.id, id)).returning().get()
+  return {
+    result: row,
+    touch: [ruleRef(id)],
+    events: [{ type: 'rule.updated', resource: `/api/v1/rules/${id}`, data: toRule(row) }],
+    followUps: evict(row),
+  }
+}
+
+/** Inserts one rule of a batch. Throws before it writes, so a refused one leaves nothing. */
+export function insertOne(tx: Db, input: RuleInput, max: number): Row {
+  return insert(tx, readInput(input), max, undefined, NO_SCHEDULE)
+}
+
+/** The change that a batch of inserted rows amounts to. */
+export function inserted<T>(result: T, rows: readonly Row[]): Change<T> {
+  return {
+    result,
+    touch: rows.map(({ id }) => ruleRef(id)),
+    events: rows.map((row) => created(toRule(row))),
+    followUps: rows.flatMap(evict),
+  }
+}
+
+export function find(db: Db, id: number): Row {
+  const row = queries(db).byId.get({ id })
+  if (row === undefined) throw notFound('rule', id)
+  return row
+}
+
+function insert(tx: Db, fields: NewRow, max: number, tie: number | undefined, schedule: Schedule): Row {
+  const count = Number(queries(tx).setting.get({ name: 'rule_count' })?.value ?? 0)
+  if (count >= max) throw limitReached('rules', max)
+  const row = tx
+    .insert(rules)
+    .values({ ...fields, ...schedule, tie: tie ?? sql`0` })
+    .returning()
+    .get()
+  if (tie !== undefined) return row
+  tx.update(rules).set({ tie: row.id }).where(eq(rules.id, row.id)).run()
+  return { ...row, tie: row.id }
+}
+
+const created = (rule: Rule): EventDraft => ({ type: 'rule.created', resource: `/api/v1/rules/${rule.id}`, data: rule })
+
+/** A new drop also ends the connections that it forbids (D72). */
+function evict(row: Row) {
+  return row.action === 'accept' ? [] : [{ area: 'firewall', kind: 'evict', data: { rule: row.id } }]
+}

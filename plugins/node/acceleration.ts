@@ -1,0 +1,20 @@
+/** What `GET /status` says of the data plane (D32): which programs carry packets, and what is off and why. */
+import type { Facility } from '../../dataplane/plane.ts'
+
+export interface Acceleration {
+  mode: 'xdp-native' | 'xdp-generic' | 'tc' | 'none'
+  summary: string
+  detail: string
+}
+
+export function acceleration(facilities: readonly Facility[]): Acceleration {
+  const off = facilities.filter(({ available }) => !available)
+  const on = facilities.filter(({ available }) => available)
+  const summary = on.length === 0 ? 'no data plane' : `firewall: ${firewallPath(facilities)}`
+  const detail = [...on, ...off].map(({ name, available, detail }) => `${name}: ${available ? '' : 'off, '}${detail}`)
+  return { mode: 'none', summary, detail: detail.join('\n') }
+}
+
+function firewallPath(facilities: readonly Facility[]): string {
+  return facilities.some(({ name, available }) => name === 'nft' && available) ? 'nft linear' : 'off'
+}
