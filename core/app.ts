@@ -18,7 +18,6 @@ import { type InstalledLicence, openLicence } from './licence/installed.ts'
 import { type OperatorKeys, openOperatorKeys } from './operator-keys.ts'
 import { NO_SERVICES, type Services } from './services.ts'
 import { type Outbox, openOutbox } from './state/events.ts'
-import { openFollowUps } from './state/follow-ups.ts'
 import { loadMarks, storeMarks } from './state/marks.ts'
 import { openPipeline, type Pipeline } from './state/mutate.ts'
 import { type Overrides, openOverrides } from './state/overrides.ts'
@@ -110,9 +109,7 @@ export async function build(options: BuildOptions): Promise<Agent> {
     read: store.read,
     now,
     mutate: (origin, rule) => pipeline.mutate(area, origin, rule),
-  })
-  const followUps = openFollowUps(store.read, log, async ({ area, kind, data }) => {
-    await enabled.get(area)?.followUps?.[kind]?.(contextOf(area), data)
+    onCommit: (listener) => outbox.onWake(listener),
   })
   const trouble = new Map<string, string>()
   const bring = async () => {
@@ -130,7 +127,6 @@ export async function build(options: BuildOptions): Promise<Agent> {
     plane,
     config,
     outbox,
-    followUps,
     areas: enabled,
     log,
     repair: () => bring().catch((error: unknown) => log.error({ err: error }, 'repair failed')),
@@ -197,7 +193,6 @@ export async function build(options: BuildOptions): Promise<Agent> {
   await app.ready()
 
   await pipeline.exclusively(bring).catch((error: unknown) => log.error({ err: error }, 'the first pass failed'))
-  await followUps.resume()
   for (const area of enabled.values()) {
     const stop = await area.start?.(contextOf(area.name))
     if (stop) stops.push(stop)

@@ -44,21 +44,12 @@ export interface EventDraft {
   data: unknown
 }
 
-/** Work that follows a commit and must survive a crash between the two; run again until it succeeds. */
-export interface FollowUp {
-  area: string
-  /** Name under which the area declares how to do it. */
-  kind: string
-  data: unknown
-}
-
 /** What a domain rule returns. Nothing of it counts until the kernel took it and the transaction is committed. */
 export interface Change<T> {
   result: T
   /** Everything whose kernel entries may differ now. */
   touch: Ref[]
   events: EventDraft[]
-  followUps?: FollowUp[]
 }
 export type Rule<T> = (tx: Db) => Change<T> | Promise<Change<T>>
 
@@ -83,6 +74,8 @@ export interface AreaContext {
   read: Db
   now: () => Date
   mutate<T>(origin: Origin, rule: Rule<T>): Promise<Mutation<T>>
+  /** Runs after every commit; returns how to stop that. */
+  onCommit(listener: () => void): () => void
 }
 export type Stop = () => Promise<void> | void
 
@@ -114,7 +107,6 @@ export interface Area {
   /** Routes for the local CLI only, below /control/v1/<name>. Changes are refused while the licence is frozen. */
   control?(app: TypedApp): void
   desired?: Desired
-  followUps?: Record<string, (context: AreaContext, data: unknown) => Promise<void>>
   /** Sessions and timers. Stopped in reverse order; must leave the kernel as it is. */
   start?(context: AreaContext): Promise<Stop>
 }

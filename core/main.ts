@@ -9,7 +9,9 @@ import { controlSocket, type Places, placesFrom } from './environment.ts'
 import { openLog } from './observe/log.ts'
 import { quickstart } from './quickstart.ts'
 import { openServices, type Service } from './services.ts'
+import { grpcService } from './transport/grpc.ts'
 import { listenControl, listenRest } from './transport/listener.ts'
+import { eventService } from './transport/stream.ts'
 import { type Certificate, CertificateError, loadCertificate, watchCertificate } from './transport/tls.ts'
 import { VERSION } from './version.ts'
 
@@ -85,7 +87,7 @@ async function openNetwork(agent: Agent, { stateDir }: Places): Promise<() => vo
   }
   const certificate = await certificateFor(agent, stateDir)
   agent.services = openServices(
-    [rest],
+    [rest, grpcService(agent), eventService(agent)],
     {
       tokenAtStart: credentials.tokenHash !== undefined,
       tokenStored: () => overrides.read().tokenHash !== undefined,

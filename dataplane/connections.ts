@@ -1,8 +1,7 @@
-/** Ending connections in conntrack. The addresses and ports that callers see are those before translation. */
-
+/** The connections that conntrack knows, and ending them. Addresses and ports are those before translation. */
 import { listAddresses } from './netlink/address.ts'
 import { deleteConntrack, listConntrack } from './netlink/conntrack.ts'
-import type { Conntrack } from './netlink/ctnetlink.ts'
+import type { Conntrack, Tuple } from './netlink/ctnetlink.ts'
 import { getLink } from './netlink/link.ts'
 import { listNeighbours } from './netlink/neighbour.ts'
 import { lookupRoute } from './netlink/route.ts'
@@ -18,67 +17,63 @@ export interface Connection {
   /** 0 for a protocol without ports. */
   sport: number
   dport: number
-  /** Device and MAC behind which the source lies now, when `ingress` was asked for and they are known. */
+  /** What answers look like. */
+  reply: Required<Tuple>
+}
+
+/** Where packets of an address come in. */
+export interface Ingress {
   interface?: string | undefined
   mac?: string | undefined
 }
 
-/** Lets the kernel leave out what cannot match. */
-export interface ConnectionHint {
-  protocol?: number | undefined
-  /** Single addresses help; prefixes are ignored. */
-  src?: string
-  dst?: string
-  /** Work out `interface` and `mac`. Conntrack holds neither: they are where the route back to the source leads. */
-  ingress?: boolean
+export interface Connections {
+  /** Those that came in from elsewhere; the node's own are left out. Some 10 ms, whatever their number. */
+  list(): Promise<Connection[]>
+  /** Conntrack holds neither device nor MAC: they are where the way back to the address leads now. */
+  locate(address: string): Promise<Ingress>
+  /** Makes conntrack forget them; resolves to how many there still were. */
+  end(connections: readonly Connection[]): Promise<number>
 }
 
-/** Connections that came in from elsewhere and that `forbidden` names are forgotten; resolves to their number. */
-export async function endConnections(
-  route: Netlink,
-  netfilter: Netlink,
-  forbidden: (connection: Connection) => boolean,
-  hint: ConnectionHint,
-): Promise<number> {
-  const address = (text: string | undefined) => (text === undefined || text.includes('/') ? undefined : text)
-  const [src, dst] = [address(hint.src), address(hint.dst)]
-  const filter = {
-    ...(hint.protocol !== undefined && { proto: hint.protocol }),
-    ...(src !== undefined && { src }),
-    ...(dst !== undefined && { dst }),
-  }
-  const own = new Set((await listAddresses(route)).map(({ cidr }) => cidr.slice(0, cidr.indexOf('/'))))
-  const where = (entry: Conntrack) => !own.has(entry.src) && (hint.ingress === true || forbidden(asConnection(entry)))
-  const found = await listConntrack(netfilter, { filter, where })
-  if (!hint.ingress) return deleteConntrack(netfilter, found)
-  const locate = ingressOf(route)
-  const doomed: Conntrack[] = []
-  for (const entry of found) {
-    if (forbidden({ ...asConnection(entry), ...(await locate(entry.src)) })) doomed.push(entry)
-  }
-  return deleteConntrack(netfilter, doomed)
+export const NO_CONNECTIONS: Connections = {
+  list: async () => [],
+  locate: async () => ({}),
+  end: async () => 0,
 }
 
-function asConnection({ version, proto, src, dst, sport = 0, dport = 0 }: Conntrack): Connection {
-  return { family: version, protocol: proto, src, dst, sport, dport }
+export function openConnections(route: Netlink, netfilter: Netlink): Connections {
+  const entries = new WeakMap<Connection, Conntrack>()
+  return {
+    async list() {
+      const own = new Set((await listAddresses(route)).map(({ cidr }) => cidr.slice(0, cidr.indexOf('/'))))
+      const found = await listConntrack(netfilter, { where: ({ src }) => !own.has(src) })
+      return found.map((entry) => {
+        const connection = asConnection(entry)
+        entries.set(connection, entry)
+        return connection
+      })
+    },
+    locate: (address) => locate(route, address),
+    end: (connections) =>
+      deleteConntrack(
+        netfilter,
+        connections.flatMap((connection) => entries.get(connection) ?? []),
+      ),
+  }
 }
 
-/** Where packets from an address come in, judged by the way back to it; each address is asked for once. */
-function ingressOf(route: Netlink): (address: string) => Promise<Pick<Connection, 'interface' | 'mac'>> {
-  const known = new Map<string, Promise<Pick<Connection, 'interface' | 'mac'>>>()
-  const work = async (address: string) => {
-    try {
-      const { oif, gateway = address } = await lookupRoute(route, address)
-      const [link, neighbours] = await Promise.all([getLink(route, oif), listNeighbours(route, { index: oif })])
-      return { interface: link?.name, mac: neighbours.find((neighbour) => neighbour.address === gateway)?.mac }
-    } catch {
-      // No way back: whoever sent from there gets no answer either, and the connection matches no device.
-      return {}
-    }
-  }
-  return (address) => {
-    const found = known.get(address) ?? work(address)
-    known.set(address, found)
-    return found
+function asConnection({ version, proto, src, dst, sport = 0, dport = 0, reply }: Conntrack): Connection {
+  return { family: version, protocol: proto, src, dst, sport, dport, reply: { sport: 0, dport: 0, ...reply } }
+}
+
+async function locate(route: Netlink, address: string): Promise<Ingress> {
+  try {
+    const { oif, gateway = address } = await lookupRoute(route, address)
+    const [link, neighbours] = await Promise.all([getLink(route, oif), listNeighbours(route, { index: oif })])
+    return { interface: link?.name, mac: neighbours.find((neighbour) => neighbour.address === gateway)?.mac }
+  } catch {
+    // No way back: whoever sent from there gets no answer either, and the connection matches no device.
+    return {}
   }
 }

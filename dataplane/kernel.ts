@@ -1,8 +1,8 @@
 /** The plane over the real kernel. What this node cannot do is a facility that is off, with the reason; nothing throws. */
-import { type Connection, type ConnectionHint, endConnections } from './connections.ts'
+import { NO_CONNECTIONS, openConnections } from './connections.ts'
 import { openNetlink } from './netlink/socket.ts'
 import { nftDriver, type Skeleton } from './nft/driver.ts'
-import { type NftSession, openNft } from './nft/session.ts'
+import { openNft } from './nft/session.ts'
 import { type Facility, joinDrivers, type Plane } from './plane.ts'
 
 const NETLINK_ROUTE = 0
@@ -24,14 +24,13 @@ export async function openKernel(skeletons: readonly Skeleton[]): Promise<Plane>
     route: openNetlink(NETLINK_ROUTE),
     netfilter: openNetlink(NETLINK_NETFILTER),
   }))
-  const drivers = nft.value ? [nftDriver(nft.value as NftSession, skeletons)] : []
-  const plane = joinDrivers(drivers, () => [nft.facility, netlink.facility])
+  const driver = nft.value && nftDriver(nft.value, skeletons)
+  const plane = joinDrivers(driver ? [driver] : [], () => [nft.facility, netlink.facility])
   const sockets = netlink.value
   return {
     ...plane,
-    async evict(forbidden: (connection: Connection) => boolean, hint: ConnectionHint) {
-      return sockets ? endConnections(sockets.route, sockets.netfilter, forbidden, hint) : 0
-    },
+    connections: sockets ? openConnections(sockets.route, sockets.netfilter) : NO_CONNECTIONS,
+    addExpiring: async (set, elements) => driver?.addExpiring(set, elements),
     async close() {
       await plane.close()
       await sockets?.route.close()

@@ -1,4 +1,5 @@
 /** A plane in memory for tests of areas: keeps entries by key and can be told to refuse. */
+import { NO_CONNECTIONS } from './connections.ts'
 import type { Entry, Passage, Undo } from './entry.ts'
 import { reversed } from './entry.ts'
 import type { Plane } from './plane.ts'
@@ -33,7 +34,8 @@ export function fakePlane(): FakePlane {
       walk(diff)
       return async () => walk(reversed(diff))
     },
-    evict: async () => 0,
+    connections: NO_CONNECTIONS,
+    addExpiring: async () => {},
     close: async () => {},
   }
   return plane

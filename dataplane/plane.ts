@@ -2,7 +2,7 @@
  * The data plane as the core sees it: observe what is ours, apply a difference, take it back.
  * Knows no area, no HTTP and no SQL. Drivers apply in the order given here and undo in reverse.
  */
-import type { Connection, ConnectionHint } from './connections.ts'
+import type { Connections } from './connections.ts'
 import type { Entry, Passage, Undo } from './entry.ts'
 import { reversed } from './entry.ts'
 
@@ -35,13 +35,17 @@ export interface Plane {
   observe(): Promise<Entry[]>
   /** Rejects with KernelRefusal or UncertainOutcome; nothing is applied then. */
   apply(diff: readonly Passage[]): Promise<Undo>
-  /** Ends the connections that `forbidden` names; resolves to their number. */
-  evict(forbidden: (connection: Connection) => boolean, hint: ConnectionHint): Promise<number>
+  readonly connections: Connections
+  /** Adds elements to a set whose elements expire by themselves; they are nobody's desired state. */
+  addExpiring(set: string, elements: readonly string[]): Promise<void>
   close(): Promise<void>
 }
 
 /** Joins drivers into one plane. `facilities` tells what this node can do. */
-export function joinDrivers(drivers: readonly Driver[], facilities: () => Facility[]): Omit<Plane, 'evict'> {
+export function joinDrivers(
+  drivers: readonly Driver[],
+  facilities: () => Facility[],
+): Omit<Plane, 'connections' | 'addExpiring'> {
   const share = (driver: Driver, diff: readonly Passage[]) =>
     diff.filter(({ before, after }) => {
       const kind = (after ?? before)?.kind

@@ -38,11 +38,12 @@ const TOOLS = [
 /** The C header of every numeric export: `#define STRATUM_<NAME> <value>`. Strings and functions stay TypeScript's. */
 export function numbersHeader(constants: Readonly<Record<string, unknown>>): string {
   const defines = Object.entries(constants).flatMap(([name, value]) => {
-    if (typeof value === 'bigint') return [`#define STRATUM_${name} ${value}${value < 0n ? 'LL' : 'ULL'}`]
-    if (typeof value !== 'number') return []
-    if (!Number.isSafeInteger(value))
+    if (typeof value !== 'number' && typeof value !== 'bigint') return []
+    if (typeof value === 'number' && !Number.isSafeInteger(value)) {
       throw new Error(`dataplane/numbers.ts: ${name} = ${value} is no whole number for C`)
-    return [`#define STRATUM_${name} ${value < 0 ? `(${value})` : value}`]
+    }
+    const suffix = typeof value === 'number' ? '' : value < 0n ? 'LL' : 'ULL'
+    return [`#define STRATUM_${name} ${value < 0 ? `(${value}${suffix})` : `${value}${suffix}`}`]
   })
   const origin = '/* Made by scripts/build.ts from dataplane/numbers.ts: change it there. */'
   return [origin, '#pragma once', '', ...defines.sort(), ''].join('\n')

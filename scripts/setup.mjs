@@ -42,7 +42,9 @@ function missingPackages() {
     .map((line) => line.split(/\s+/))
     .filter(([, use]) => forTests || use !== 'test')
     .map(([name]) => name)
-  const { stdout } = spawnSync('dpkg-query', ['-W', '-f', '${Package} ${db:Status-Status}\n', ...wanted], {
+  // biome-ignore lint/suspicious/noTemplateCurlyInString: dpkg-query's own placeholders
+  const format = '${Package} ${db:Status-Status}\n'
+  const { stdout } = spawnSync('dpkg-query', ['-W', '-f', format, ...wanted], {
     encoding: 'utf8',
   })
   const installed = new Set(

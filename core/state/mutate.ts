@@ -1,15 +1,14 @@
 /**
  * The pipeline of a mutation, one at a time: rule in an open transaction → difference of the touched entries → kernel →
- * outbox → COMMIT → follow-ups. A failure at any step takes back what was done, and nothing of it remains (promise 1).
+ * outbox → COMMIT. A failure at any step takes back what was done, and nothing of it remains (promise 1).
  */
 import type { FastifyBaseLogger } from 'fastify'
 import { type Passage, passages, type Undo } from '../../dataplane/entry.ts'
 import { KernelRefusal, type Plane, UncertainOutcome } from '../../dataplane/plane.ts'
-import type { Change, Db, FollowUp, LoadedArea, Mutation, Ref, Rule } from '../area.ts'
+import type { Change, Db, LoadedArea, Mutation, Ref, Rule } from '../area.ts'
 import type { Config } from '../config.ts'
 import { conflict } from '../errors.ts'
 import type { Origin, Outbox } from './events.ts'
-import type { FollowUps } from './follow-ups.ts'
 import type { Store } from './store.ts'
 
 export interface PipelineParts {
@@ -17,7 +16,6 @@ export interface PipelineParts {
   plane: Plane
   config: Config
   outbox: Outbox
-  followUps: FollowUps
   /** Enabled areas by name. */
   areas: ReadonlyMap<string, LoadedArea>
   log: FastifyBaseLogger
@@ -43,9 +41,8 @@ export function openPipeline(parts: PipelineParts): Pipeline {
   return {
     exclusively,
     async mutate(area, origin, rule) {
-      const { change, eventId, pending } = await exclusively(() => carryOut(parts, area, origin, rule))
+      const { change, eventId } = await exclusively(() => carryOut(parts, area, origin, rule))
       parts.outbox.wake()
-      await parts.followUps.run(pending)
       return { result: change.result, ...(eventId !== undefined && { eventId }) }
     },
   }
@@ -54,11 +51,10 @@ export function openPipeline(parts: PipelineParts): Pipeline {
 interface Done<T> {
   change: Change<T>
   eventId: number | undefined
-  pending: readonly (FollowUp & { id: number })[]
 }
 
 async function carryOut<T>(parts: PipelineParts, area: string, origin: Origin, rule: Rule<T>): Promise<Done<T>> {
-  const { store, plane, outbox, followUps } = parts
+  const { store, plane, outbox } = parts
   let undo: Undo | undefined
   store.begin()
   try {
@@ -66,9 +62,8 @@ async function carryOut<T>(parts: PipelineParts, area: string, origin: Origin, r
     const diff = difference(parts, change.touch)
     if (diff.length > 0) undo = await plane.apply(diff)
     const eventId = outbox.append(store.write, area, origin, change.events)
-    const pending = followUps.record(store.write, change.followUps ?? [])
     store.commit()
-    return { change, eventId, pending }
+    return { change, eventId }
   } catch (error) {
     await takeBack(parts, undo, error)
     throw refusal(error)

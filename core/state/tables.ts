@@ -12,14 +12,6 @@ export const events = sqliteTable('core_events', {
   data: text().notNull(),
 })
 
-/** Work that follows a commit; a row stays until it is done. */
-export const followUps = sqliteTable('core_follow_ups', {
-  id: integer().primaryKey({ autoIncrement: true }),
-  area: text().notNull(),
-  kind: text().notNull(),
-  data: text().notNull(),
-})
-
 export const operatorKeys = sqliteTable('core_operator_keys', {
   id: text().primaryKey(),
   label: text().notNull(),

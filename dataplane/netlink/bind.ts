@@ -6,7 +6,7 @@ export const NETLINK_ROUTE = 0
 export const NETLINK_NETFILTER = 12
 
 /** linux/netlink.h: socket options */
-export const NETLINK_ADD_MEMBERSHIP = 1
+const NETLINK_ADD_MEMBERSHIP = 1
 export const NETLINK_CAP_ACK = 10
 export const NETLINK_EXT_ACK = 11
 export const NETLINK_GET_STRICT_CHK = 12

@@ -1,6 +1,10 @@
 /**
  * Hears what changes in the kernel, on the agent's own event loop. The only file that uses `koffi.node.poll`
  * (uv_poll underneath), which koffi does not document: replace it here if an upgrade takes it away.
+ *
+ * Overflow: while its queue is full, and from then until the queue has been read empty, the kernel drops
+ * notifications and says so only once. So the queue is emptied first and `onOverflow` called then: whatever changes
+ * after that call is heard, and a dump made in it has the rest.
  */
 import koffi from 'koffi'
 import { close, EAGAIN, EINTR, ENOBUFS, KernelError, receive } from '../libc.ts'
@@ -35,9 +39,9 @@ export interface MonitorOptions {
   groups: readonly number[]
   /** Bytes the kernel may queue before it drops; default 16 MiB. */
   receiveBuffer?: number
-  /** One notification; `payload` is valid during the call only. */
+  /** One notification; `payload` is valid during the call only. What a handler throws is an uncaught exception. */
   onMessage(message: Received): void
-  /** Notifications were lost: list anew what you follow. Later ones keep coming. */
+  /** Notifications were lost: list anew what you follow. What changes from now on is told again. */
   onOverflow(): void
   /** The socket failed, or a datagram is not netlink. The monitor is closed; nothing more will come. */
   onError(error: unknown): void
@@ -68,12 +72,13 @@ class PolledSocket implements Monitor {
   readonly #options: MonitorOptions
   readonly #buffer = Buffer.alloc(DATAGRAM)
   readonly #poll: ReturnType<typeof koffi.node.poll>
+  #overflowed = false
   #closed = false
 
   constructor(fd: number, options: MonitorOptions) {
     this.#fd = fd
     this.#options = options
-    this.#poll = koffi.node.poll(fd, { readable: true }, () => this.#drain())
+    this.#poll = koffi.node.poll(fd, { readable: true }, this.#wake)
   }
 
   close(): void {
@@ -83,15 +88,38 @@ class PolledSocket implements Monitor {
     close(this.#fd)
   }
 
+  /**
+   * koffi calls this outside of Node's own callback frame: what handlers throw would surface at some later call, and
+   * promises they settle would wait for an unrelated event. An immediate runs in the same turn, inside a frame.
+   */
+  readonly #wake = () => {
+    setImmediate(() => this.#drain())
+  }
+
   #drain(): void {
-    for (let n = 0; n < MAX_DRAIN && !this.#closed; n++) {
-      const size = receive(this.#fd, this.#buffer, MSG_DONTWAIT | MSG_TRUNC)
-      if (size === -EAGAIN) return
+    let size = 0
+    for (let n = 0; n < MAX_DRAIN && size !== -EAGAIN && !this.#closed; n++) {
+      size = receive(this.#fd, this.#buffer, MSG_DONTWAIT | MSG_TRUNC)
       if (size === -EINTR) continue
-      if (size === -ENOBUFS || size > this.#buffer.length) this.#options.onOverflow()
+      if (size === -EAGAIN) this.#emptied()
+      else if (size === -ENOBUFS || size > this.#buffer.length) this.#overflow()
       else if (size < 0) this.#fail(new KernelError(-size))
       else this.#deliver(size)
     }
+    // Poll calls again while more waits. Whether it does is not known here, and an overflow must not stay untold.
+    if (this.#overflowed && !this.#closed) this.#wake()
+  }
+
+  #overflow(): void {
+    this.#overflowed = true
+    // libuv stops watching a socket that polls as failed, which is how this error shows there.
+    this.#poll.start({ readable: true }, this.#wake)
+  }
+
+  #emptied(): void {
+    if (!this.#overflowed) return
+    this.#overflowed = false
+    this.#options.onOverflow()
   }
 
   #deliver(size: number): void {

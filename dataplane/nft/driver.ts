@@ -24,7 +24,12 @@ export interface Skeleton {
   area: string
 }
 
-export function nftDriver(session: NftSession, skeletons: readonly Skeleton[]): Driver {
+export interface NftDriver extends Driver {
+  /** See Plane. In portions, so that one transaction stays short. */
+  addExpiring(set: string, elements: readonly string[]): Promise<void>
+}
+
+export function nftDriver(session: NftSession, skeletons: readonly Skeleton[]): NftDriver {
   const marker = `skeleton_${digest(skeletons.map(({ text }) => text).join('\n'))}`
   let lists = new Map<string, List>()
   /** Chains of a list whose order or content could not be understood: replaced whole by the next change to it. */
@@ -84,7 +89,14 @@ export function nftDriver(session: NftSession, skeletons: readonly Skeleton[]): 
     }
   }
 
-  return { name: 'nft', kinds: ['rule', 'chain', 'element'], observe, apply, close: () => session.close() }
+  async function addExpiring(set: string, elements: readonly string[]): Promise<void> {
+    for (let at = 0; at < elements.length; at += 500) {
+      await session.run(`add element ${TABLE} ${set} { ${elements.slice(at, at + 500).join(', ')} }\n`)
+    }
+  }
+
+  const kinds = ['rule', 'chain', 'element'] as const
+  return { name: 'nft', kinds, observe, apply, addExpiring, close: () => session.close() }
 }
 
 function rulesByList(diff: readonly Passage[]): Map<string, { removed: Item[]; added: Item[] }> {

@@ -1,63 +1,39 @@
 /** Rows → entries of table `inet stratum`. Pure. */
-import { asc, eq, gt, sql } from 'drizzle-orm'
 import type { Db, Desired } from '../../core/area.ts'
 import type { Config } from '../../core/config.ts'
-import { prepared } from '../../core/state/prepared.ts'
 import type { Chain, OrderedRule } from '../../dataplane/entry.ts'
 import { parseMac, parsePrefix, quotedInterface } from '../../dataplane/nft/text.ts'
 import { shortfall } from './legacy.ts'
+import { everyRule, queries } from './queries.ts'
 import { scheduleText } from './schedule.ts'
 import { LEVELS } from './schemas.ts'
-import { type Row, rules, settings } from './tables.ts'
+import type { Row } from './tables.ts'
 
 export const LIST = 'firewall_rules'
 const DEFAULT = 'firewall_default'
+const ESTABLISHED = 'firewall_established'
+/** With more new drops than this at once, every established connection is judged anew until the forbidden ones are ended. */
+const MAX_FRESH = 32
 
-export const queries = prepared((db) => ({
-  byId: db
-    .select()
-    .from(rules)
-    .where(eq(rules.id, sql.placeholder('id')))
-    .prepare(),
-  page: db
-    .select()
-    .from(rules)
-    .where(gt(rules.id, sql.placeholder('after')))
-    .orderBy(asc(rules.id))
-    .limit(500)
-    .prepare(),
-  setting: db
-    .select()
-    .from(settings)
-    .where(eq(settings.name, sql.placeholder('name')))
-    .prepare(),
-}))
+const joined = (...parts: string[]): string => parts.filter((part) => part !== '').join(' ')
 
-/** `rule/<id>` or `default`. */
+/** Ids of refs: `rule/<id>`, `default`, `established`. */
 export const ruleRef = (id: number) => ({ area: 'firewall', id: `rule/${id}` })
 export const defaultRef = { area: 'firewall', id: 'default' }
+export const establishedRef = { area: 'firewall', id: 'established' }
 
 export const desired: Desired = {
   *all(db, config) {
     yield* defaultEntries(db, config)
+    yield* establishedEntries(db)
     for (const row of everyRule(db)) yield* ruleEntries(row)
   },
   one(db, id, config) {
     if (id === 'default') return defaultEntries(db, config)
+    if (id === 'established') return establishedEntries(db)
     const row = queries(db).byId.get({ id: Number(id.slice('rule/'.length)) })
     return row === undefined ? [] : ruleEntries(row)
   },
-}
-
-/** Page by page, so that no statement stays open while the caller yields. */
-export function* everyRule(db: Db): Generator<Row> {
-  for (let after = 0; ; ) {
-    const page = queries(db).page.all({ after })
-    yield* page
-    const last = page.at(-1)
-    if (last === undefined || page.length < 500) return
-    after = last.id
-  }
 }
 
 export const defaultAction = (db: Db): 'allow' | 'deny' =>
@@ -70,7 +46,7 @@ export function rankOf(row: Pick<Row, 'level' | 'priority' | 'tie'>): [number, n
 
 function ruleEntries(row: Row): OrderedRule[] {
   if (shortfall(row)?.left_out) return []
-  const text = `${matchText(row)}${scheduleText(row)} ${row.action === 'accept' ? 'accept' : 'drop'}`.trim()
+  const text = joined(matchText(row), scheduleText(row), row.action === 'accept' ? 'accept' : 'drop')
   return [{ kind: 'rule', key: `firewall/${row.id}`, list: LIST, rank: rankOf(row), text }]
 }
 
@@ -109,6 +85,21 @@ function defaultEntries(db: Db, config: Config): Chain[] {
   if (defaultAction(db) === 'allow') return []
   const lines = [...(config.flag('firewall_failsafe') ? failsafes(config) : []), 'drop']
   return [{ kind: 'chain', key: `firewall/${DEFAULT}`, chain: DEFAULT, rules: lines }]
+}
+
+/**
+ * What established connections pass. Those that a drop rule has just forbidden are not ended yet: their packets, in the
+ * direction in which the connection was opened, go on to the rules instead, so the rule holds from its first moment.
+ */
+function establishedEntries(db: Db): Chain[] {
+  const fresh = queries(db).pendingRules.all({ limit: MAX_FRESH + 1 })
+  const lines =
+    fresh.length > MAX_FRESH
+      ? ['ct direction original return']
+      : fresh
+          .filter((row) => !shortfall(row)?.left_out)
+          .map((row) => joined('ct direction original', matchText(row), 'return'))
+  return [{ kind: 'chain', key: `firewall/${ESTABLISHED}`, chain: ESTABLISHED, rules: [...lines, 'accept'] }]
 }
 
 /** What the default deny spares, so that it cannot cut the node off (D71). Explicit drop rules come before and win. */

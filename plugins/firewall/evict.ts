@@ -1,66 +1,162 @@
 /**
- * Ends established connections that a new drop rule forbids (D72): conntrack forgets them, and their next packet meets the
- * rules like a first one. A connection that an accept rule of higher rank admits is left alone.
+ * Ends established connections that a new drop rule forbids (D72). A drop is enforced on them from its first moment by the
+ * chain `firewall_established`; here conntrack is made to forget them, so that this chain becomes short again and their
+ * replies end too. A connection that an accept rule of higher rank admits is left alone.
+ *
+ * Work that is left when the agent dies is found in `firewall_pending` at the next start.
  */
-import type { AreaContext, Stop } from '../../core/area.ts'
-import { everyRule, queries, rankOf } from './desired.ts'
+import { inArray } from 'drizzle-orm'
+import type { AreaContext, Change, Db, Stop } from '../../core/area.ts'
+import { system } from '../../core/state/events.ts'
+import type { Connection } from '../../dataplane/connections.ts'
+import { establishedRef, rankOf } from './desired.ts'
 import { shortfall } from './legacy.ts'
-import { PROTOCOLS, type Predicate, predicate } from './match.ts'
+import { type Flow, flowOf, type Predicate, predicate } from './match.ts'
+import { everyRule, queries } from './queries.ts'
 import { isScheduled, nextOpening } from './schedule.ts'
-import type { Row } from './tables.ts'
+import { pending, type Row } from './tables.ts'
 
-/** Windows open at full seconds at the earliest, daily ones at full minutes. */
-const SCHEDULE_TICK_MS = 5000
+/** Windows of schedules open at full seconds. */
+const SCHEDULE_TICK_MS = 1000
+/** The event loop gets its turn after this much work. */
+const SLICE_MS = 5
+const TCP = 6
 
-export async function evict({ read, plane, now, log }: AreaContext, data: unknown): Promise<void> {
-  const row = queries(read).byId.get({ id: (data as { rule: number }).rule })
-  // Deleted or replaced meanwhile: whoever did that has taken over.
-  if (row === undefined || row.action === 'accept' || shortfall(row)?.left_out) return
-  const forbidden = judge(row, () => everyRule(read), now())
-  const ended = await plane.evict(forbidden, {
-    ingress: row.interface !== '' || row.mac !== '',
-    ...(row.protocol && { protocol: PROTOCOLS[row.protocol] }),
-    ...(row.sourceIp && { src: row.sourceIp }),
-    ...(row.destIp && { dst: row.destIp }),
-  })
-  if (ended > 0) log.info({ rule: row.id, connections: ended }, 'connections ended by a new drop rule')
-}
+export function startEviction(context: AreaContext): Stop {
+  const { log, read } = context
+  let running: Promise<void> | undefined
+  let again = false
+  let stopped = false
 
-/** A connection is forbidden when the rule matches it and no accept of higher rank does. */
-function judge(row: Row, all: () => Iterable<Row>, at: Date): Predicate {
-  const drops = predicate(row, at)
-  let accepts: Predicate[] | undefined
-  return (connection) => {
-    if (!drops(connection)) return false
-    accepts ??= [...all()].filter((other) => admitsBefore(other, row)).map((other) => predicate(other, at))
-    return !accepts.some((accept) => accept(connection))
+  const work = async () => {
+    try {
+      do {
+        again = false
+        const drops = queries(read).pendingRules.all({ limit: 5000 })
+        if (drops.length > 0) await evict(context, drops)
+      } while (again && !stopped)
+    } catch (error) {
+      log.error({ err: error }, 'connections could not be ended; this is tried again after the next change')
+    }
+    running = undefined
+  }
+  const start = () => {
+    again = true
+    running ??= work()
+  }
+  const stopListening = context.onCommit(start)
+  const stopSchedules = watchSchedules(context)
+  start()
+  return async () => {
+    stopped = true
+    stopListening()
+    stopSchedules()
+    await running
   }
 }
 
-function admitsBefore(other: Row, row: Row): boolean {
-  if (other.action !== 'accept' || shortfall(other)?.left_out) return false
-  const [a, b] = [rankOf(other), rankOf(row)]
-  const at = a.findIndex((value, index) => value !== b[index])
-  return at >= 0 && (a[at] ?? 0) < (b[at] ?? 0)
+async function evict(context: AreaContext, drops: readonly Row[]): Promise<void> {
+  const { plane, log, mutate } = context
+  const forbidden = await select(context, drops, await plane.connections.list())
+  // Without this a mid-stream segment from the far end would open the connection anew, the other way round.
+  for (const family of [4, 6] as const) {
+    await plane.addExpiring(
+      `firewall_ended${family}`,
+      forbidden.filter((it) => it.family === family && it.protocol === TCP).map(answerTuple),
+    )
+  }
+  const ended = await plane.connections.end(forbidden)
+  if (ended > 0) log.info({ rules: drops.length, connections: ended }, 'connections ended by new drop rules')
+  await mutate(system('eviction'), (tx) =>
+    done(
+      tx,
+      drops.map(({ id }) => id),
+    ),
+  )
 }
 
-/**
- * Ends forbidden connections at the moment a scheduled drop comes into force. The rule itself is kept by the kernel; only
- * the connections that stand need the agent.
- */
-export function watchSchedules(context: AreaContext): Stop {
-  const { read, now, log } = context
+function done(tx: Db, ids: number[]): Change<void> {
+  tx.delete(pending).where(inArray(pending.rule, ids)).run()
+  return { result: undefined, touch: [establishedRef], events: [] }
+}
+
+const answerTuple = ({ reply: { src, sport, dst, dport } }: Connection) => `${src} . ${sport} . ${dst} . ${dport}`
+
+/** The connections that some of `drops` matches and no accept of higher rank than that one does. */
+async function select(context: AreaContext, drops: readonly Row[], all: readonly Connection[]): Promise<Connection[]> {
+  const { read, now, plane } = context
+  const at = now()
+  const judges = byRank(
+    drops.filter((row) => !shortfall(row)?.left_out),
+    at,
+  )
+  const needsIngress = drops.some((row) => row.interface !== '' || row.mac !== '')
+  const ingress = new Map<string, Awaited<ReturnType<typeof plane.connections.locate>>>()
+  const located = async (connection: Connection): Promise<Flow> => {
+    if (!needsIngress) return flowOf(connection)
+    const known = ingress.get(connection.src) ?? (await plane.connections.locate(connection.src))
+    ingress.set(connection.src, known)
+    return { ...flowOf(connection), ...known }
+  }
+  const slice = slices()
+  let accepts: Judge[] | undefined
+  const chosen: Connection[] = []
+  for (const connection of all) {
+    const flow = await located(connection)
+    const drop = judges.find(({ matches }) => matches(flow))
+    if (drop) {
+      accepts ??= byRank(
+        [...everyRule(read)].filter((row) => row.action === 'accept' && !shortfall(row)?.left_out),
+        at,
+      )
+      const first = accepts.find(({ matches }) => matches(flow))
+      if (first === undefined || compare(first.rank, drop.rank) > 0) chosen.push(connection)
+    }
+    if (slice.over()) await slice.next()
+  }
+  return chosen
+}
+
+interface Judge {
+  rank: readonly number[]
+  matches: Predicate
+}
+
+function byRank(rows: readonly Row[], at: Date): Judge[] {
+  return rows.map((row) => ({ rank: rankOf(row), matches: predicate(row, at) })).sort((a, b) => compare(a.rank, b.rank))
+}
+
+function compare(a: readonly number[], b: readonly number[]): number {
+  const at = a.findIndex((value, index) => value !== b[index])
+  return at < 0 ? 0 : (a[at] ?? 0) - (b[at] ?? 0)
+}
+
+function slices() {
+  let since = performance.now()
+  return {
+    over: () => performance.now() - since > SLICE_MS,
+    async next() {
+      await new Promise(setImmediate)
+      since = performance.now()
+    },
+  }
+}
+
+/** The kernel keeps schedules by itself; only the connections that stand when a scheduled drop sets in need the agent. */
+function watchSchedules({ read, now, log, mutate }: AreaContext): () => void {
   let last = now()
   const timer = setInterval(() => {
     const from = last
     last = now()
-    for (const row of everyRule(read)) {
-      const opening = row.action !== 'accept' && isScheduled(row) ? nextOpening(row, from) : undefined
-      if (opening === undefined || opening > last) continue
-      evict(context, { rule: row.id }).catch((error: unknown) =>
-        log.error({ err: error, rule: row.id }, 'eviction failed'),
-      )
-    }
+    const opened = queries(read)
+      .scheduled.all()
+      .filter((row) => row.action !== 'accept' && isScheduled(row))
+      .filter((row) => (nextOpening(row, from)?.getTime() ?? Number.POSITIVE_INFINITY) <= last.getTime())
+    if (opened.length === 0) return
+    mutate(system('schedule'), (tx) => {
+      for (const { id } of opened) queries(tx).addPending.run({ rule: id })
+      return { result: undefined, touch: [establishedRef], events: [] }
+    }).catch((error: unknown) => log.error({ err: error }, 'a scheduled drop could not end connections'))
   }, SCHEDULE_TICK_MS)
   timer.unref()
   return () => clearInterval(timer)

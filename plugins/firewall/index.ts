@@ -1,14 +1,14 @@
 /**
  * The firewall: what may enter the node or be routed through it, judged before address translation.
- * Owns in table `inet stratum`: the base chain `firewall` (prerouting -150), the ordered list `firewall_rules` and the
- * chain `firewall_default`. A rule is in force when its creation answers; established connections pass, except those that
+ * Owns in table `inet stratum`: the base chain `firewall` (prerouting -150), the ordered list `firewall_rules`, the chains
+ * `firewall_established` and `firewall_default`, the sets `firewall_ended4` and `6`. A rule is in force when its creation answers; established connections pass, except those that
  * a new drop forbids. Should the kernel refuse, the change is refused with it.
  */
 import { defineArea } from '../../core/area.ts'
 import { checks } from '../../core/config.ts'
 import { desired, LIST } from './desired.ts'
 import { events } from './events.ts'
-import { evict, watchSchedules } from './evict.ts'
+import { startEviction } from './evict.ts'
 import { routes } from './routes.ts'
 import { scheduleRoutes } from './schedule-routes.ts'
 import { skeleton } from './skeleton.ts'
@@ -36,10 +36,9 @@ export default defineArea(import.meta.url, {
     },
   },
   rendersFrom: ['firewall_failsafe', 'api_allowed_ips'],
-  nft: { skeleton, lists: [LIST], chains: ['firewall_default'] },
+  nft: { skeleton, lists: [LIST], chains: ['firewall_default', 'firewall_established'] },
   desired,
-  followUps: { evict },
   routes,
   control: scheduleRoutes,
-  start: async (context) => watchSchedules(context),
+  start: async (context) => startEviction(context),
 })

@@ -1,37 +1,51 @@
 /** What a rule matches, parsed; and whether it matches a connection. The reference for every enforcement path. */
-import type { Connection } from '../../dataplane/connections.ts'
+import type { Connection, Ingress } from '../../dataplane/connections.ts'
 import { contains, type Prefix, parsePrefix } from '../../dataplane/nft/text.ts'
 import { scheduleHolds } from './schedule.ts'
 import type { Row } from './tables.ts'
 
-export const PROTOCOLS: Readonly<Record<string, number>> = { icmp: 1, tcp: 6, udp: 17 }
+/** A connection's first packet: addresses before translation, device and MAC as far as they are known. */
+export interface Flow extends Ingress {
+  family: 4 | 6
+  /** IP protocol number. */
+  protocol: number
+  src: Prefix
+  dst: Prefix
+  /** 0 for a protocol without ports. */
+  sport: number
+  dport: number
+}
 
-export type Predicate = (connection: Connection) => boolean
+export type Predicate = (flow: Flow) => boolean
+
+const NUMBERS: Readonly<Record<string, number>> = { icmp: 1, tcp: 6, udp: 17 }
+
+export function flowOf({ family, protocol, src, dst, sport, dport }: Omit<Connection, 'reply'>): Flow {
+  return { family, protocol, src: address(src), dst: address(dst), sport, dport }
+}
 
 /** The predicate of a row; `at` decides whether a scheduled rule is in force. */
 export function predicate(row: Row, at: Date): Predicate {
-  const [source, dest] = [parsed(row.sourceIp), parsed(row.destIp)]
-  const protocol = PROTOCOLS[row.protocol]
+  const source = row.sourceIp === '' ? undefined : address(row.sourceIp)
+  const dest = row.destIp === '' ? undefined : address(row.destIp)
+  const protocol = NUMBERS[row.protocol]
   const ported = row.sourcePort > 0 || row.destPort > 0
-  const top = row.destPortMax || row.destPort
+  const top = Math.max(row.destPortMax, row.destPort)
   const inForce = scheduleHolds(row, at)
-  return (connection) =>
+  return (flow) =>
     inForce &&
-    (row.protocol === '' ||
-      (connection.protocol === protocol && (row.protocol !== 'icmp' || connection.family === 4))) &&
-    (!ported || connection.protocol === 6 || connection.protocol === 17) &&
-    (row.sourcePort === 0 || connection.sport === row.sourcePort) &&
-    (row.destPort === 0 || (connection.dport >= row.destPort && connection.dport <= top)) &&
-    holds(source, connection.src) &&
-    holds(dest, connection.dst) &&
-    (row.interface === '' || connection.interface === row.interface) &&
-    (row.mac === '' || connection.mac === row.mac)
+    (row.protocol === '' || (flow.protocol === protocol && (row.protocol !== 'icmp' || flow.family === 4))) &&
+    (!ported || flow.protocol === NUMBERS.tcp || flow.protocol === NUMBERS.udp) &&
+    (row.sourcePort === 0 || flow.sport === row.sourcePort) &&
+    (row.destPort === 0 || (flow.dport >= row.destPort && flow.dport <= top)) &&
+    (source === undefined || contains(source, flow.src)) &&
+    (dest === undefined || contains(dest, flow.dst)) &&
+    (row.interface === '' || flow.interface === row.interface) &&
+    (row.mac === '' || flow.mac === row.mac)
 }
 
-const parsed = (text: string): Prefix | undefined => (text === '' ? undefined : parsePrefix(text))
-
-function holds(prefix: Prefix | undefined, address: string): boolean {
-  if (prefix === undefined) return true
-  const parsed = parsePrefix(address)
-  return parsed !== undefined && contains(prefix, parsed)
+function address(text: string): Prefix {
+  const prefix = parsePrefix(text)
+  if (prefix === undefined) throw new TypeError(`not an address: ${JSON.stringify(text)}`)
+  return prefix
 }

@@ -1,10 +1,11 @@
 /** Domain rules of the firewall: input → rows, and what changed. Knows neither Fastify nor the kernel. */
-import { eq, sql } from 'drizzle-orm'
-import type { Change, Db, EventDraft } from '../../core/area.ts'
+import { eq } from 'drizzle-orm'
+import type { Change, Db, EventDraft, Ref } from '../../core/area.ts'
 import { badRequest, limitReached, notFound } from '../../core/errors.ts'
 import { parseMac, parsePrefix } from '../../dataplane/nft/text.ts'
-import { defaultAction, defaultRef, queries, ruleRef } from './desired.ts'
+import { defaultAction, defaultRef, establishedRef, ruleRef } from './desired.ts'
 import { shortfall } from './legacy.ts'
+import { queries } from './queries.ts'
 import { NO_SCHEDULE, parseSchedule, type Schedule } from './schedule.ts'
 import type { Rule, RuleInput, ScheduleInput } from './schemas.ts'
 import { type Row, rules, settings } from './tables.ts'
@@ -89,9 +90,8 @@ export function createRule(tx: Db, input: RuleInput, max: number): Change<{ stat
   const rule = toRule(row)
   return {
     result: { status: 'created', rule },
-    touch: [ruleRef(row.id)],
+    touch: touched(row),
     events: [created(rule)],
-    followUps: evict(row),
   }
 }
 
@@ -99,24 +99,23 @@ export function createRule(tx: Db, input: RuleInput, max: number): Change<{ stat
 export function replaceRule(tx: Db, id: number, input: RuleInput): Change<{ status: 'updated'; rule: Rule }> {
   const old = find(tx, id)
   const fields = readInput(input)
-  tx.delete(rules).where(eq(rules.id, id)).run()
+  queries(tx).remove.run({ id })
   const { scheduleFrom, scheduleTo, scheduleDaily } = old
   const row = insert(tx, fields, Number.POSITIVE_INFINITY, old.tie, { scheduleFrom, scheduleTo, scheduleDaily })
   const rule = toRule(row)
   return {
     result: { status: 'updated', rule },
-    touch: [ruleRef(id), ruleRef(row.id)],
+    touch: [ruleRef(id), ...touched(row), ...(old.action === 'accept' ? [] : [establishedRef])],
     events: [{ type: 'rule.updated', resource: `/api/v1/rules/${row.id}`, data: { ...rule, replaces: id } }],
-    followUps: evict(row),
   }
 }
 
 export function deleteRule(tx: Db, id: number): Change<{ status: 'deleted'; id: number }> {
-  find(tx, id)
-  tx.delete(rules).where(eq(rules.id, id)).run()
+  const row = find(tx, id)
+  queries(tx).remove.run({ id })
   return {
     result: { status: 'deleted', id },
-    touch: [ruleRef(id)],
+    touch: touched(row),
     events: [{ type: 'rule.deleted', resource: `/api/v1/rules/${id}`, data: { id } }],
   }
 }
@@ -143,11 +142,11 @@ export function scheduleRule(tx: Db, id: number, input: ScheduleInput | undefine
   find(tx, id)
   const schedule = input === undefined ? NO_SCHEDULE : parseSchedule(input)
   const row = tx.update(rules).set(schedule).where(eq(rules.id, id)).returning().get()
+  markPending(tx, row)
   return {
     result: row,
-    touch: [ruleRef(id)],
+    touch: touched(row),
     events: [{ type: 'rule.updated', resource: `/api/v1/rules/${id}`, data: toRule(row) }],
-    followUps: evict(row),
   }
 }
 
@@ -160,9 +159,8 @@ export function insertOne(tx: Db, input: RuleInput, max: number): Row {
 export function inserted<T>(result: T, rows: readonly Row[]): Change<T> {
   return {
     result,
-    touch: rows.map(({ id }) => ruleRef(id)),
+    touch: [...rows.map(({ id }) => ruleRef(id)), establishedRef],
     events: rows.map((row) => created(toRule(row))),
-    followUps: rows.flatMap(evict),
   }
 }
 
@@ -175,19 +173,19 @@ export function find(db: Db, id: number): Row {
 function insert(tx: Db, fields: NewRow, max: number, tie: number | undefined, schedule: Schedule): Row {
   const count = Number(queries(tx).setting.get({ name: 'rule_count' })?.value ?? 0)
   if (count >= max) throw limitReached('rules', max)
-  const row = tx
-    .insert(rules)
-    .values({ ...fields, ...schedule, tie: tie ?? sql`0` })
-    .returning()
-    .get()
-  if (tie !== undefined) return row
-  tx.update(rules).set({ tie: row.id }).where(eq(rules.id, row.id)).run()
-  return { ...row, tie: row.id }
+  const values = { ...fields, ...schedule, stateful: 1, scheduleDaily: schedule.scheduleDaily ? 1 : 0, tie: tie ?? 0 }
+  const id = Number(queries(tx).insert.run(values).lastInsertRowid)
+  if (tie === undefined) queries(tx).setTie.run({ id })
+  const row = { ...fields, ...schedule, id, tie: tie ?? id }
+  markPending(tx, row)
+  return row
 }
+
+/** A new drop ends the connections that it forbids (D72); until that is done the rule stands here. */
+function markPending(tx: Db, row: Row): void {
+  if (row.action !== 'accept') queries(tx).addPending.run({ rule: row.id })
+}
+
+const touched = (row: Row): Ref[] => [ruleRef(row.id), ...(row.action === 'accept' ? [] : [establishedRef])]
 
 const created = (rule: Rule): EventDraft => ({ type: 'rule.created', resource: `/api/v1/rules/${rule.id}`, data: rule })
-
-/** A new drop also ends the connections that it forbids (D72). */
-function evict(row: Row) {
-  return row.action === 'accept' ? [] : [{ area: 'firewall', kind: 'evict', data: { rule: row.id } }]
-}

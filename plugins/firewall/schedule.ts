@@ -56,11 +56,11 @@ export function nextOpening(row: Schedule, at: Date): Date | undefined {
   return today > at ? today : new Date(today.getTime() + 86_400_000)
 }
 
-/** The nft expression of the window, blank in front; '' without one. The nft helper runs in UTC. */
+/** The nft expression of the window; '' without one. The nft helper runs in UTC. */
 export function scheduleText(row: Pick<Row, keyof Schedule>): string {
   if (!isScheduled(row)) return ''
   const { scheduleFrom: from, scheduleTo: to } = row
-  if (row.scheduleDaily) return ` meta hour "${from}"-"${to}"`
+  if (row.scheduleDaily) return `meta hour "${from}"-"${to}"`
   const plain = (text: string) => `"${text.slice(0, 19).replace('T', ' ')}"`
-  return ` meta time ${plain(from)}-${plain(to)}`
+  return `meta time ${plain(from)}-${plain(to)}`
 }

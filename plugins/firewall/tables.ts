@@ -27,6 +27,11 @@ export const rules = sqliteTable('firewall_rules', {
   scheduleDaily: integer('schedule_daily', { mode: 'boolean' }).notNull().default(false),
 })
 
+/** Drop rules whose standing connections have not been ended yet; see evict.ts. */
+export const pending = sqliteTable('firewall_pending', {
+  rule: integer().primaryKey(),
+})
+
 export const settings = sqliteTable('firewall_settings', {
   name: text().primaryKey(),
   value: text().notNull(),

@@ -9,13 +9,6 @@ CREATE TABLE `core_events` (
 	`data` text NOT NULL
 );
 --> statement-breakpoint
-CREATE TABLE `core_follow_ups` (
-	`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,
-	`area` text NOT NULL,
-	`kind` text NOT NULL,
-	`data` text NOT NULL
-);
---> statement-breakpoint
 CREATE TABLE `core_marks` (
 	`name` text PRIMARY KEY NOT NULL,
 	`value` text NOT NULL

@@ -51,7 +51,7 @@ t.test('numbers become a C header', async (t) => {
       '#pragma once',
       '',
       '#define STRATUM_LAYOUT 1',
-      '#define STRATUM_LOW -1LL',
+      '#define STRATUM_LOW (-1LL)',
       '#define STRATUM_MASK 255ULL',
       '#define STRATUM_PRIORITY (-150)',
       '',

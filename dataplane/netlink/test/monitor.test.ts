@@ -84,6 +84,11 @@ t.test('an overflow is signalled, and later changes are heard again', async (t) 
   const netlink = netlinkIn(t, ns, NETLINK_ROUTE)
   await netlink.command(createBridge({ name: 'br1' }))
   const { heard } = monitorIn(t, ns, { receiveBuffer: 16 << 10 })
+  const leaving = monitorIn(t, ns, {
+    receiveBuffer: 16 << 10,
+    onMessage: () => leaving.monitor.close(),
+    onOverflow: () => t.ok(false, 'closed before the overflow could be told'),
+  })
   // Synchronous: nothing can be read while several hundred notifications arrive.
   ns.run('sh', '-c', "seq 1000 1400 | sed 's/.*/link set br1 mtu &/' | ip -batch -")
   await heard.until(/^overflow$/)
@@ -130,16 +135,19 @@ t.test('a monitor may close itself while it is told something', async (t) => {
   const ns = netns(t)
   const netlink = netlinkIn(t, ns, NETLINK_ROUTE)
   const witness = monitorIn(t, ns)
-  const heard: string[] = []
-  const { monitor } = monitorIn(t, ns, {
+  const calls: string[] = []
+  const { heard, monitor } = monitorIn(t, ns, {
     onMessage: (message) => {
-      heard.push(describe(message))
+      calls.push(describe(message))
+      heard.say('called')
       monitor.close()
     },
   })
   await netlink.request([createBridge({ name: 'br1' }), createBridge({ name: 'br2' })])
+  await heard.until(/called/)
   await witness.heard.until(/^new br2/)
-  t.equal(heard.length, 1)
+  t.match(calls, [/^new br1/])
+  t.equal(calls.length, 1)
 })
 
 t.test('a group that does not exist is refused', async (t) => {

@@ -1,3 +1,7 @@
+CREATE TABLE `firewall_pending` (
+	`rule` integer PRIMARY KEY NOT NULL
+);
+--> statement-breakpoint
 CREATE TABLE `firewall_rules` (
 	`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,
 	`action` text NOT NULL,

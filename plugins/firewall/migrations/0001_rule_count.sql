@@ -7,4 +7,5 @@ END;
 --> statement-breakpoint
 CREATE TRIGGER `firewall_rules_removed` AFTER DELETE ON `firewall_rules` BEGIN
 	UPDATE `firewall_settings` SET `value` = CAST(CAST(`value` AS integer) - 1 AS text) WHERE `name` = 'rule_count';
+	DELETE FROM `firewall_pending` WHERE `rule` = OLD.`id`;
 END;

@@ -1,0 +1,21 @@
+#!/usr/bin/env node
+/** stratumctl: what an operator types on the node. Speaks to the agent over its control socket and to nothing else. */
+import { controlSocket, placesFrom } from '../environment.ts'
+import { openClient } from './client.ts'
+import { run } from './program.ts'
+import { readStdin } from './stdin.ts'
+import { allVerbs } from './table.ts'
+
+// `stratumctl rules list | head` closes the pipe early, and that is fine.
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code !== 'EPIPE') throw error
+  process.exit(0)
+})
+
+// Not process.exit(): what is still on its way into a pipe would be lost.
+process.exitCode = await run(process.argv.slice(2), await allVerbs(), {
+  call: openClient(controlSocket(placesFrom(process.env))),
+  stdin: readStdin,
+  out: (text) => void process.stdout.write(text),
+  err: (text) => void process.stderr.write(text),
+})

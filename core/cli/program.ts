@@ -1,0 +1,116 @@
+/** From the table of verbs to a command line: parsing, help, output, exit codes. */
+import { Argument, Command, CommanderError, InvalidArgumentError, Option } from 'commander'
+import { VERSION } from '../version.ts'
+import { type Call, Refused, Unreachable } from './client.ts'
+import { type OptionValue, UsageError, type Verb, type VerbContext, type VerbOption } from './verb.ts'
+
+/** Part of the process contract: tools rely on these. */
+export const EXIT = { ok: 0, refused: 1, usage: 2, unreachable: 3 } as const
+
+export interface Outside {
+  call: Call
+  stdin: (prompt: string) => Promise<string>
+  out: (text: string) => void
+  err: (text: string) => void
+}
+
+/** Carries out one command line (without the program's name). Resolves with the exit code; only a defect rejects. */
+export async function run(argv: readonly string[], verbs: readonly Verb[], outside: Outside): Promise<number> {
+  const program = buildProgram(verbs, outside)
+  try {
+    await program.parseAsync([...argv], { from: 'user' })
+    return EXIT.ok
+  } catch (error) {
+    // Commander has said what is wrong; asking for help or the version is no error.
+    if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage
+    if (!(error instanceof UsageError || error instanceof Refused || error instanceof Unreachable)) throw error
+    const json = program.opts().json === true && error instanceof Refused
+    outside.err(json ? `${JSON.stringify(error.body)}\n` : `stratumctl: ${error.message}\n`)
+    if (error instanceof UsageError) return EXIT.usage
+    return error instanceof Refused ? EXIT.refused : EXIT.unreachable
+  }
+}
+
+/** Throws when two verbs have the same path. */
+export function buildProgram(verbs: readonly Verb[], outside: Outside): Command {
+  const program = new Command('stratumctl')
+    .description("Talks to stratumd, the agent that owns this node's networking.")
+    .version(VERSION)
+    .option('--json', 'print the answer as JSON')
+    .configureHelp({ showGlobalOptions: true })
+    .configureOutput({
+      writeOut: outside.out,
+      writeErr: outside.err,
+      outputError: (text, write) => write(text.replace(/^error: /, 'stratumctl: ')),
+    })
+    .exitOverride()
+  // In this order a verb comes before those whose path continues its own, and help is alphabetical.
+  for (const verb of [...verbs].sort((a, b) => (a.path < b.path ? -1 : 1))) addVerb(program, verb, outside)
+  for (const group of program.commands) describeGroup(group)
+  return program
+}
+
+function addVerb(program: Command, verb: Verb, outside: Outside): void {
+  const words = verb.path.split(' ')
+  const leaf = words.at(-1) ?? ''
+  const parent = words
+    .slice(0, -1)
+    .reduce((at, word) => at.commands.find((c) => c.name() === word) ?? at.command(word), program)
+  const command = parent
+    .command(leaf)
+    .description(verb.summary)
+    .showHelpAfterError(`(see: stratumctl ${verb.path} --help)`)
+    .addHelpText('after', `\nExample:\n  stratumctl ${verb.example}`)
+  for (const { name, summary, optional, choices, mayBeEmpty } of verb.arguments ?? []) {
+    const argument = new Argument(optional ? `[${name}]` : `<${name}>`, summary)
+    if (choices) argument.choices(choices)
+    else if (!mayBeEmpty) argument.argParser(notEmpty)
+    command.addArgument(argument)
+  }
+  for (const option of verb.options ?? []) command.addOption(toOption(option))
+  command.action(() => verb.run(contextOf(verb, command, outside)))
+}
+
+function toOption({ flags, summary, integer, required }: VerbOption): Option {
+  const option = new Option(flags, required ? `${summary} (required)` : summary)
+  if (required) option.makeOptionMandatory()
+  if (integer) option.argParser(wholeNumber)
+  return option
+}
+
+function contextOf(verb: Verb, command: Command, { call, stdin, out, err }: Outside): VerbContext {
+  const { json, ...values } = command.optsWithGlobals<Record<string, OptionValue>>()
+  const options: Record<string, OptionValue> = {}
+  for (const option of command.options) {
+    const value = values[option.attributeName()]
+    if (value !== undefined && option.long) options[option.long.slice(2)] = value
+  }
+  return {
+    call,
+    stdin,
+    options,
+    argument(name) {
+      const at = verb.arguments?.findIndex((argument) => argument.name === name) ?? -1
+      if (at < 0) throw new Error(`${verb.path} declares no argument ${name}`)
+      return command.args[at] ?? ''
+    },
+    print: (answer, text) => out(json ? `${JSON.stringify(answer, null, 2)}\n` : `${text}\n`),
+    note: (text) => (json ? undefined : err(`${text}\n`)),
+  }
+}
+
+/** A word that is no verb itself says which ones it begins. */
+function describeGroup(command: Command): void {
+  for (const inner of command.commands) describeGroup(inner)
+  if (command.description() === '') command.description(command.commands.map((inner) => inner.name()).join(', '))
+}
+
+function notEmpty(text: string): string {
+  if (text === '') throw new InvalidArgumentError('It is empty.')
+  return text
+}
+
+function wholeNumber(text: string): number {
+  if (!/^-?[0-9]{1,15}$/.test(text)) throw new InvalidArgumentError('It must be a whole number.')
+  return Number(text)
+}

@@ -1,0 +1,38 @@
+/** The network services: REST, gRPC health, event stream. */
+import type { ServiceStatus } from '../../services.ts'
+import type { Verb } from '../verb.ts'
+
+interface Services {
+  services: ServiceStatus[]
+  areas: { name: string; reason?: string }[]
+}
+
+export const verbs: readonly Verb[] = [
+  {
+    path: 'service rest',
+    summary: 'switch the network services on or off, at once; the control socket and the data plane are not touched',
+    example: 'service rest on',
+    arguments: [{ name: 'switch', summary: 'on or off', choices: ['on', 'off'] }],
+    async run({ call, argument, print }) {
+      const answer = await call<Services>('PUT', '/control/v1/services/rest', { on: argument('switch') === 'on' })
+      print(answer, serviceLines(answer).join('\n'))
+    },
+  },
+  {
+    path: 'service status',
+    summary: 'say for each network service whether it listens, and which areas are off, and why',
+    example: 'service status',
+    async run({ call, print }) {
+      const answer = await call<Services>('GET', '/control/v1/services')
+      print(answer, [...serviceLines(answer), ...areaLines(answer)].join('\n'))
+    },
+  },
+]
+
+const serviceLines = ({ services }: Services) =>
+  services.map(({ name, listening, off }) =>
+    listening === undefined ? `${name}: off: ${off ?? 'unknown'}` : `${name}: listening ${listening}`,
+  )
+
+const areaLines = ({ areas }: Services) =>
+  areas.flatMap(({ name, reason }) => (reason === undefined ? [] : [`${name}: off: ${reason}`]))

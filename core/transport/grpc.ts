@@ -1,0 +1,227 @@
+/**
+ * gRPC health on 7071: the standard `grpc.health.v1.Health` for the node token only. The service "" is the node, every
+ * other one an area (D113). The library costs about 14 MB, so it is loaded when the service starts and not before.
+ */
+import { once } from 'node:events'
+import { type AddressInfo, createServer, type Server as Door, type Socket } from 'node:net'
+import { join } from 'node:path'
+import type {
+  experimental,
+  handleServerStreamingCall,
+  handleUnaryCall,
+  ServerInterceptor,
+  ServerOptions,
+  ServerWritableStream,
+  ServiceDefinition,
+  status,
+} from '@grpc/grpc-js'
+import type { Agent } from '../app.ts'
+import { clientAt } from '../gates/client.ts'
+import type { SecureListener, Service } from '../services.ts'
+import { admission } from './stream/admission.ts'
+import type { Certificate } from './tls.ts'
+
+type Grpc = typeof import('@grpc/grpc-js')
+type Material = Pick<Certificate, 'cert' | 'key'>
+/** The values of `ServingStatus` that are answered here. */
+type Serving = 'SERVING' | 'NOT_SERVING' | 'SERVICE_UNKNOWN'
+type Question = { service: string }
+type Answer = { status: Serving }
+
+const PROTO = join(import.meta.dirname, '..', '..', 'proto', 'health.proto')
+const POLL_MS = 1000
+/** A request is a name: whoever sends more, or opens more than a health check needs, is no health check. */
+const MAX_CONNECTIONS = 1024
+const LIMITS: ServerOptions = {
+  'grpc.max_concurrent_streams': 64,
+  'grpc.max_receive_message_length': 4096,
+  'grpc.max_connection_idle_ms': 300_000,
+  'grpc.keepalive_time_ms': 30_000,
+  'grpc.keepalive_timeout_ms': 20_000,
+  'grpc-node.max_session_memory': 10,
+  'grpc.enable_channelz': 0,
+}
+
+export const grpcService = (agent: Agent): Service => ({
+  name: 'grpc',
+  listen: (certificate) => listenGrpc(agent, certificate),
+})
+
+/** Serves health over TLS on `api_bind_address` and `grpc_port`. @throws what listen(2) says */
+export async function listenGrpc(
+  agent: Agent,
+  certificate: Material,
+  { pollMs = POLL_MS }: { pollMs?: number } = {},
+): Promise<SecureListener> {
+  const grpc = await import('@grpc/grpc-js')
+  const health = openHealth(agent, grpc, pollMs)
+  const identity = openIdentity(certificate)
+  const server = new grpc.Server({ ...LIMITS, interceptors: [guard(agent, grpc)] })
+  server.addService(await healthDefinition(), { check: health.check, list: health.list, watch: health.watch })
+  const { createCertificateProviderServerCredentials } = grpc.experimental
+  const { injectConnection } = server.createConnectionInjector(
+    createCertificateProviderServerCredentials(null, identity.provider, false),
+  )
+
+  // The door is ours, so that it binds like the other two ports, counts connections, and can end them.
+  const sockets = new Set<Socket>()
+  const door = createServer({ noDelay: true }, (socket) => {
+    sockets.add(socket)
+    socket.once('close', () => sockets.delete(socket))
+    injectConnection(socket)
+  })
+  door.maxConnections = MAX_CONNECTIONS
+  const address = agent.config.text('api_bind_address')
+  door.listen(agent.config.int('grpc_port'), ...(address === '' ? [] : [address]))
+  await once(door, 'listening')
+  door.on('error', (error) => agent.app.log.error({ err: error }, 'gRPC health cannot accept'))
+
+  return {
+    where: whereOf(door),
+    setCertificate: identity.use,
+    async close(graceMs) {
+      const closed = once(door, 'close')
+      door.close()
+      health.close()
+      server.tryShutdown(() => {})
+      const timer = setTimeout(() => {
+        server.forceShutdown()
+        for (const socket of sockets) socket.destroy()
+      }, graceMs)
+      await closed
+      clearTimeout(timer)
+    },
+  }
+}
+
+/** Judges every call before its message is read. */
+function guard(agent: Agent, grpc: Grpc): ServerInterceptor {
+  const admit = admission(agent)
+  const codes: Readonly<Record<number, status>> = {
+    401: grpc.status.UNAUTHENTICATED,
+    403: grpc.status.PERMISSION_DENIED,
+    429: grpc.status.RESOURCE_EXHAUSTED,
+  }
+  return (_method, call) => {
+    const listener = new grpc.ServerListenerBuilder().withOnReceiveMetadata((metadata, pass) => {
+      const refusal = admit(
+        clientAt(call.getConnectionInfo().remoteAddress ?? ''),
+        textOf(metadata.get('authorization')),
+      )
+      if (refusal === undefined) return pass(metadata)
+      call.sendStatus({ code: codes[refusal.status] ?? grpc.status.INTERNAL, details: refusal.message })
+    })
+    const responder = new grpc.ResponderBuilder().withStart((next) => next(listener.build())).build()
+    return new grpc.ServerInterceptingCall(call, responder)
+  }
+}
+
+const textOf = ([first]: readonly (string | Buffer)[]): string | undefined => first?.toString()
+
+/** The three methods, over the states as they are when asked. A watch is told what changed at the next look. */
+function openHealth(agent: Agent, grpc: Grpc, pollMs: number) {
+  type Watch = { call: ServerWritableStream<Question, Answer>; told: Serving | undefined }
+  const watches = new Set<Watch>()
+  let clock: NodeJS.Timeout | undefined
+
+  /** A frozen licence is not asked: it stops changes, not the service. */
+  function statuses(): Map<string, Serving> {
+    const areas = agent.states.all().map(({ name, reason }) => [name, servingIf(reason === undefined)] as const)
+    return new Map([['', servingIf(agent.troubles().length === 0)], ...areas])
+  }
+
+  function tell(watch: Watch): void {
+    const now = statuses().get(watch.call.request.service) ?? 'SERVICE_UNKNOWN'
+    if (now !== watch.told) watch.call.write({ status: now })
+    watch.told = now
+  }
+
+  function look(): void {
+    for (const watch of watches) {
+      // The allow-list takes effect at once, also on those who came in before it was changed.
+      if (agent.gates.admits(addressOf(watch.call.getPeer()))) tell(watch)
+      else endWith(watch, grpc.status.PERMISSION_DENIED, 'forbidden: source address not allowed')
+    }
+  }
+
+  function forget(watch: Watch): void {
+    watches.delete(watch)
+    if (watches.size > 0) return
+    clearInterval(clock)
+    clock = undefined
+  }
+
+  function endWith(watch: Watch, code: status, details: string): void {
+    forget(watch)
+    watch.call.emit('error', { code, details })
+  }
+
+  const check: handleUnaryCall<Question, Answer> = ({ request }, reply) => {
+    const found = statuses().get(request.service)
+    if (found !== undefined) return reply(null, { status: found })
+    // The name is not repeated: what a caller wrote need not be fit for a header.
+    reply({ code: grpc.status.NOT_FOUND, details: 'no such service: ask for "" or for one that List names' })
+  }
+  const list: handleUnaryCall<object, { statuses: Record<string, Answer> }> = (_call, reply) => {
+    const answers = [...statuses()].map(([name, found]) => [name, { status: found }] as const)
+    reply(null, { statuses: Object.fromEntries(answers) })
+  }
+  const watch: handleServerStreamingCall<Question, Answer> = (call) => {
+    const own: Watch = { call, told: undefined }
+    watches.add(own)
+    call.once('cancelled', () => forget(own))
+    clock ??= setInterval(look, pollMs).unref()
+    tell(own)
+  }
+  return {
+    check,
+    list,
+    watch,
+    close() {
+      for (const own of watches) endWith(own, grpc.status.UNAVAILABLE, 'the agent stops')
+    },
+  }
+}
+
+const servingIf = (well: boolean): Serving => (well ? 'SERVING' : 'NOT_SERVING')
+
+/** Of a peer as the library writes it: `address:port`, an IPv6 one without brackets. */
+const addressOf = (peer: string): string => clientAt(peer.slice(0, peer.lastIndexOf(':'))).address
+
+async function healthDefinition(): Promise<ServiceDefinition> {
+  const { load } = await import('@grpc/proto-loader')
+  const loaded = await load(PROTO, { enums: String, defaults: true })
+  // The file holds a service of this name.
+  return loaded['grpc.health.v1.Health'] as ServiceDefinition
+}
+
+/** Hands the certificate to the library, which takes each new one for the connections that come after it. */
+function openIdentity(first: Material) {
+  const listeners = new Set<experimental.IdentityCertificateUpdateListener>()
+  const updateOf = ({ cert, key }: Material) => ({ certificate: Buffer.from(cert), privateKey: Buffer.from(key) })
+  let current = updateOf(first)
+  const provider: experimental.CertificateProvider = {
+    addIdentityCertificateListener(listener) {
+      listeners.add(listener)
+      // Not at once: the library hears only what comes after this call has returned.
+      queueMicrotask(() => listener(current))
+    },
+    removeIdentityCertificateListener: (listener) => void listeners.delete(listener),
+    // Certificates of clients are not asked for.
+    addCaCertificateListener() {},
+    removeCaCertificateListener() {},
+  }
+  return {
+    provider,
+    use(next: Material) {
+      current = updateOf(next)
+      for (const listener of listeners) listener(current)
+    },
+  }
+}
+
+function whereOf(door: Door): string {
+  // It listens, on TCP.
+  const { address, port, family } = door.address() as AddressInfo
+  return family === 'IPv6' ? `[${address}]:${port}` : `${address}:${port}`
+}

@@ -1,0 +1,64 @@
+/** The statements of the firewall, prepared once per connection. */
+import { asc, eq, getTableColumns, gt, inArray, ne, sql } from 'drizzle-orm'
+import type { Db } from '../../core/area.ts'
+import { prepared } from '../../core/state/prepared.ts'
+import { pending, type Row, rules, settings } from './tables.ts'
+
+const { id: _, ...columns } = getTableColumns(rules)
+const placeholders = Object.fromEntries(
+  Object.keys(columns).map((name) => [name, sql.placeholder(name)]),
+) as unknown as Omit<Row, 'id'>
+
+export const queries = prepared((db) => ({
+  byId: db
+    .select()
+    .from(rules)
+    .where(eq(rules.id, sql.placeholder('id')))
+    .prepare(),
+  page: db
+    .select()
+    .from(rules)
+    .where(gt(rules.id, sql.placeholder('after')))
+    .orderBy(asc(rules.id))
+    .limit(500)
+    .prepare(),
+  insert: db.insert(rules).values(placeholders).prepare(),
+  setTie: db
+    .update(rules)
+    .set({ tie: sql`id` })
+    .where(eq(rules.id, sql.placeholder('id')))
+    .prepare(),
+  remove: db
+    .delete(rules)
+    .where(eq(rules.id, sql.placeholder('id')))
+    .prepare(),
+  setting: db
+    .select()
+    .from(settings)
+    .where(eq(settings.name, sql.placeholder('name')))
+    .prepare(),
+  scheduled: db.select().from(rules).where(ne(rules.scheduleFrom, '')).prepare(),
+  addPending: db
+    .insert(pending)
+    .values({ rule: sql.placeholder('rule') })
+    .onConflictDoNothing()
+    .prepare(),
+  pendingRules: db
+    .select()
+    .from(rules)
+    .where(inArray(rules.id, db.select({ rule: pending.rule }).from(pending)))
+    .orderBy(asc(rules.id))
+    .limit(sql.placeholder('limit'))
+    .prepare(),
+}))
+
+/** Page by page, so that no statement stays open while the caller yields. */
+export function* everyRule(db: Db): Generator<Row> {
+  for (let after = 0; ; ) {
+    const page = queries(db).page.all({ after })
+    yield* page
+    const last = page.at(-1)
+    if (last === undefined || page.length < 500) return
+    after = last.id
+  }
+}
