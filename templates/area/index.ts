@@ -1,0 +1,14 @@
+/**
+ * AREA: one sentence that says what the area is for.
+ * Kernel objects: none. Invariants: what must stay true. Failure: what the operator sees.
+ */
+import { defineArea } from '../../core/area.ts'
+import { events } from './events.ts'
+import { routes } from './routes.ts'
+
+export default defineArea(import.meta.url, {
+  name: 'AREA',
+  prefixes: ['/AREA'],
+  events,
+  routes,
+})
