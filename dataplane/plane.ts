@@ -7,10 +7,14 @@ import type { Entry, Passage, Undo } from './entry.ts'
 import { reversed } from './entry.ts'
 
 /** Thrown when it is not known whether the kernel took the change: the caller must reconcile before going on. */
-export class UncertainOutcome extends Error {}
+export class UncertainOutcome extends Error {
+  override readonly name = 'UncertainOutcome'
+}
 
 /** What the kernel answered to a change that it refused; nothing of the change is in force. */
-export class KernelRefusal extends Error {}
+export class KernelRefusal extends Error {
+  override readonly name = 'KernelRefusal'
+}
 
 export interface Driver {
   name: string

@@ -60,7 +60,8 @@ export async function listenGrpc(
   server.addService(await healthDefinition(), { check: health.check, list: health.list, watch: health.watch })
   const { createCertificateProviderServerCredentials } = grpc.experimental
   const { injectConnection } = server.createConnectionInjector(
-    createCertificateProviderServerCredentials(null, identity.provider, false),
+    // Despite the names of its parameters, the library takes the identity first (1.14.7); null: no client certificates.
+    createCertificateProviderServerCredentials(identity.provider, null, false),
   )
 
   // The door is ours, so that it binds like the other two ports, counts connections, and can end them.

@@ -94,7 +94,7 @@ export async function listenEvents(
 
   return {
     where: whereOf(server),
-    setCertificate: (next) => server.setSecureContext({ ...next, minVersion: TLS_MIN_VERSION }),
+    setCertificate: (next) => server.setSecureContext({ cert: next.cert, key: next.key, minVersion: TLS_MIN_VERSION }),
     async close(graceMs) {
       clearInterval(clock)
       stopWaking()
@@ -115,6 +115,10 @@ type Serve = (socket: WebSocket, address: string, question: Question) => void
 /** The handshake: gates, path, query, then `serve`. */
 async function mount(app: FastifyInstance, server: Server, agent: Agent, serve: Serve): Promise<void> {
   const admit = admission(agent)
+  // Node keeps no clock over a connection that asked for an upgrade; ws stops this one when it takes the connection over.
+  server.on('upgrade', (_request, socket: Socket) => {
+    socket.setTimeout(TIMEOUTS.headersTimeout, () => socket.destroy())
+  })
   app.decorateRequest('question', undefined)
   await app.register(websocket, {
     options: { server, maxPayload: MAX_PAYLOAD, perMessageDeflate: false },

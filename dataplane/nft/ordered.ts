@@ -97,7 +97,7 @@ export function rewrite(name: string, all: readonly Item[], next: number, stale:
   const start = { ...emptyList(name), next }
   const { list, commands } = edit(start, [], all)
   const root = commands.length === 0 ? [`flush chain ${TABLE} ${name}`] : []
-  return { list, commands: [...root, ...commands, ...stale.flatMap(dropChain)] }
+  return { list, commands: [...root, ...commands, ...dropChains(stale)] }
 }
 
 function make<T extends Node>(work: Work, node: T): T {
@@ -118,7 +118,11 @@ function grow(work: Work, nodes: Node[]): Node {
   if (rest.length > 0) {
     replace(work, first)
     const renamed = make(work, { ...first, chain: freshName(work) })
-    return make(work, { chain: work.list, children: [renamed, ...rest] })
+    let level: readonly Node[] = [renamed, ...rest]
+    while (level.length > MAX_CHILDREN) {
+      level = split(level, MAX_CHILDREN).map((children) => make(work, { chain: freshName(work), children }))
+    }
+    return make(work, { chain: work.list, children: level })
   }
   const only = isLeaf(first) ? undefined : first.children[0]
   if (isLeaf(first) || only === undefined || first.children.length > 1) return first
@@ -214,10 +218,14 @@ function render(work: Work): string[] {
     else if (!sameChildren(old, node)) jump.push(...emptied, ...jumps(node))
   }
   const gone = [...work.replaced.keys()].filter((chain) => !live.has(chain))
-  return [...add, ...fill, ...jump, ...gone.flatMap(dropChain)]
+  return [...add, ...fill, ...jump, ...dropChains(gone)]
 }
 
-const dropChain = (chain: string) => [`flush chain ${TABLE} ${chain}`, `delete chain ${TABLE} ${chain}`]
+/** All are emptied before the first is deleted: a chain that another one jumps to is in use. */
+const dropChains = (chains: readonly string[]) => [
+  ...chains.map((chain) => `flush chain ${TABLE} ${chain}`),
+  ...chains.map((chain) => `delete chain ${TABLE} ${chain}`),
+]
 
 const jumps = (branch: Branch) =>
   branch.children.map((child) => `add rule ${TABLE} ${branch.chain} jump ${child.chain}`)

@@ -1,4 +1,4 @@
-import './inside.ts'
+import '../../../test/inside.ts'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'

@@ -1,13 +1,13 @@
-import './inside.ts'
+import '../../../test/inside.ts'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
+import { here } from '../../../test/inside.ts'
 import { requireRoot } from '../../../test/netns.ts'
 import { layoutDir } from '../bpffs.ts'
 import { u32, u64 } from '../codec.ts'
 import { attachNetfilter, attachTcx, attachXdp, openLink } from '../link.ts'
 import { cable, HERE, lossWhile, ping } from './cable.ts'
-import { here } from './inside.ts'
 import { bpffs, counter, ifindex, loadProbe, run } from './support.ts'
 
 requireRoot(t)

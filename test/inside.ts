@@ -3,7 +3,7 @@
  * interfaces of the process's namespace. The outer process makes the namespace, waits and removes it.
  */
 import { spawnSync } from 'node:child_process'
-import { type Netns, netns } from '../../../test/netns.ts'
+import { type Netns, netns } from './netns.ts'
 
 /** Set for the inner process; the name of its namespace. */
 const VARIABLE = 'STRATUM_TEST_NETNS'
@@ -18,7 +18,7 @@ if (here === undefined && process.getuid?.() === 0) process.exit(await runInside
 
 async function runInside(): Promise<number> {
   const removals: (() => Promise<void>)[] = []
-  const ns: Netns = netns({ teardown: (remove: () => Promise<void>) => removals.push(remove) }, 'bpf')
+  const ns: Netns = netns({ teardown: (remove: () => Promise<void>) => removals.push(remove) }, 'in')
   const { status } = spawnSync(
     'nsenter',
     [`--net=${ns.path}`, process.execPath, ...process.execArgv, ...process.argv.slice(1)],
