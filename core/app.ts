@@ -18,6 +18,7 @@ import { type InstalledLicence, openLicence } from './licence/installed.ts'
 import { type OperatorKeys, openOperatorKeys } from './operator-keys.ts'
 import { NO_SERVICES, type Services } from './services.ts'
 import { type Outbox, openOutbox } from './state/events.ts'
+import { lockState } from './state/lock.ts'
 import { loadMarks, storeMarks } from './state/marks.ts'
 import { openPipeline, type Pipeline } from './state/mutate.ts'
 import { type Overrides, openOverrides } from './state/overrides.ts'
@@ -33,7 +34,8 @@ export interface BuildOptions {
   configFile: string
   environment: Readonly<Record<string, string | undefined>>
   log: FastifyBaseLogger
-  openPlane: (skeletons: readonly Skeleton[]) => Promise<Plane>
+  /** `lock` is the file that processes of the plane must keep open while they touch the kernel. */
+  openPlane: (skeletons: readonly Skeleton[], lock: number) => Promise<Plane>
   /** Test seams: the clock, the store, areas that have no folder, and the names of those that shall be loaded. */
   now?: () => Date
   openStore?: (stateDir: string) => Store
@@ -79,6 +81,7 @@ const PLUGINS = join(import.meta.dirname, '..', 'plugins')
 export async function build(options: BuildOptions): Promise<Agent> {
   const { stateDir, log } = options
   const now = options.now ?? (() => new Date())
+  const lock = await lockState(stateDir)
   const overrides = openOverrides(join(stateDir, 'overrides.json'))
 
   const plugins = await chosenPlugins(options)
@@ -97,7 +100,10 @@ export async function build(options: BuildOptions): Promise<Agent> {
   store.migrate('core', join(import.meta.dirname, 'state'))
   for (const area of areas) if (!disabled.has(area.name)) store.migrate(area.name, area.dir)
 
-  const plane = await options.openPlane(areas.flatMap((area) => (disabled.has(area.name) ? [] : skeletonOf(area))))
+  const plane = await options.openPlane(
+    areas.flatMap((area) => (disabled.has(area.name) ? [] : skeletonOf(area))),
+    lock.fd,
+  )
   turnOffUnsupported(areas, plane, states)
   const enabled = new Map(areas.filter(({ name }) => !states.reasonOff(name)).map((area) => [area.name, area]))
 
@@ -182,6 +188,7 @@ export async function build(options: BuildOptions): Promise<Agent> {
       await app.close()
       await pipeline.exclusively(() => plane.close())
       store.close()
+      lock.release()
     },
   }
   app.decorate('agent', agent)

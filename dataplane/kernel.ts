@@ -8,9 +8,10 @@ import { type Facility, joinDrivers, type Plane } from './plane.ts'
 const NETLINK_ROUTE = 0
 const NETLINK_NETFILTER = 12
 
-export async function openKernel(skeletons: readonly Skeleton[]): Promise<Plane> {
+/** `lock`: an open file that the nft helper keeps open as long as it lives. */
+export async function openKernel(skeletons: readonly Skeleton[], lock?: number): Promise<Plane> {
   const nft = await attempt('nft', 'nftables table inet stratum', async () => {
-    const session = await openNft()
+    const session = await openNft(lock)
     try {
       // Without CAP_NET_ADMIN this fails, and says so, before any area relies on the table.
       await session.run('list tables inet\n')

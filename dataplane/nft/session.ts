@@ -20,8 +20,8 @@ interface Waiting {
   reject: (error: Error) => void
 }
 
-/** Starts the helper. Rejects with a sentence for the operator when libnftables cannot be used. */
-export async function openNft(): Promise<NftSession> {
+/** Starts the helper, which keeps the file `lock` open. Rejects with a sentence for the operator when libnftables cannot be used. */
+export async function openNft(lock?: number): Promise<NftSession> {
   let next = 1
   let child: ChildProcess | undefined
   let waiting = new Map<number, Waiting>()
@@ -32,7 +32,7 @@ export async function openNft(): Promise<NftSession> {
       env: { PATH: '/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL: 'C', TZ: 'UTC' },
       execArgv: ['--max-old-space-size=128', '--max-semi-space-size=2'],
       serialization: 'advanced',
-      stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+      stdio: ['ignore', 'ignore', 'inherit', 'ipc', ...(lock === undefined ? [] : [lock])],
     })
     const mine = new Map<number, Waiting>()
     child = started

@@ -156,7 +156,7 @@ t.test('a query is understood or refused with 400, never anything else', async (
     { areas: 'a/b' },
     { areas: Array.from({ length: 101 }, () => 'a').join(',') },
   ]) {
-    t.throws(() => readQuestion(query), { status: 400 }, JSON.stringify(query))
+    t.throws(() => readQuestion(query), /: (must be|at most) /, JSON.stringify(query))
   }
   const anything = fc.dictionary(fc.constantFrom('since', 'stream', 'types', 'areas', '__proto__'), fc.anything())
   fc.assert(

@@ -89,7 +89,6 @@ export async function listen(
 ): Promise<Listening> {
   const socket = new WebSocket(`wss://${where}/api/v1/events${query}`, {
     ca: certificate.cert,
-    servername: 'localhost',
     headers: { authorization: BEARER },
     ...options,
   })
@@ -123,7 +122,7 @@ export async function refusal(
   path: string,
   headers: Record<string, string> = {},
 ) {
-  const socket = new WebSocket(`wss://${where}${path}`, { ca: certificate.cert, servername: 'localhost', headers })
+  const socket = new WebSocket(`wss://${where}${path}`, { ca: certificate.cert, headers })
   socket.on('error', () => {})
   const [, response] = (await once(socket, 'unexpected-response')) as [unknown, IncomingMessage]
   let text = ''
