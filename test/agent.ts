@@ -153,13 +153,16 @@ const jsonHeaders = (json: string | undefined): Record<string, string | number> 
 
 const ONE_CALL = `
 const { url, method, headers, json, ms } = JSON.parse(process.argv[1])
-const request = require('node:https').request(url, { method, headers, rejectUnauthorized: false }, async (response) => {
+const options = { method, headers, agent: false, rejectUnauthorized: false, signal: AbortSignal.timeout(ms) }
+const request = require('node:https').request(url, options, async (response) => {
   let text = ''
   for await (const part of response.setEncoding('utf8')) text += part
   process.stdout.write(JSON.stringify({ status: response.statusCode, headers: response.headers, text }))
 })
-request.on('error', (error) => { process.stderr.write(error.message); process.exitCode = 1 })
-request.setTimeout(ms, () => request.destroy(new Error('no answer within ' + ms + ' ms')))
+request.on('error', (error) => {
+  process.stderr.write(options.signal.aborted ? 'no answer within ' + ms + ' ms' : error.message)
+  process.exitCode = 1
+})
 request.end(json)
 `
 

@@ -1,6 +1,6 @@
 /**
  * gRPC health on 7071: the standard `grpc.health.v1.Health` for the node token only. The service "" is the node, every
- * other one an area (D113). The library costs about 14 MB, so it is loaded when the service starts and not before.
+ * other one an area (D113). The library costs about 7 MB of memory, so it is loaded when the service starts.
  */
 import { once } from 'node:events'
 import { type AddressInfo, createServer, type Server as Door, type Socket } from 'node:net'

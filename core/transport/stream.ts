@@ -142,8 +142,9 @@ async function mount(app: FastifyInstance, server: Server, agent: Agent, serve: 
     handler() {
       throw UPGRADE_REQUIRED
     },
-    wsHandler(socket, { raw, question = readQuestion({}) }) {
-      serve(socket, clientOf(raw.socket).address, question)
+    wsHandler(socket, { raw, question }) {
+      // Set by preHandler, before the upgrade.
+      if (question !== undefined) serve(socket, clientOf(raw.socket).address, question)
     },
   })
   await app.ready()

@@ -1,5 +1,5 @@
 /** Areas that exist in tests only. Their handlers note that they were reached, and answer 200. */
-import type { HTTPMethods } from 'fastify'
+import type { FastifyReply, FastifyRequest, HTTPMethods } from 'fastify'
 import type { TSchema } from 'typebox'
 import { type AreaPlugin, defineArea } from '../../core/area.ts'
 import type { KeyResolver } from '../../core/gates/bearer.ts'
@@ -12,7 +12,7 @@ export interface ProbeRoute {
   strict?: true
   body?: TSchema
   /** What the handler answers or throws; without it `{status: 'updated', id: 'probe'}`. */
-  answer?: () => unknown
+  answer?: (request: FastifyRequest, reply: FastifyReply) => unknown
 }
 
 export interface Hit {
@@ -42,7 +42,7 @@ export function probe(name: string, prefixes: readonly string[], routes: readonl
           url: path,
           config: { ...(access && { access }), ...(strict && { strict }) },
           schema: { summary: `${method} ${path}`, ...(body && { body }) },
-          handler: async (request) => {
+          handler: async (request, reply) => {
             hits.push({
               method,
               route: path,
@@ -50,7 +50,7 @@ export function probe(name: string, prefixes: readonly string[], routes: readonl
               caller: request.caller?.kind,
               url: request.raw.url ?? '',
             })
-            return answer === undefined ? { status: 'updated', id: 'probe' } : answer()
+            return answer === undefined ? { status: 'updated', id: 'probe' } : answer(request, reply)
           },
         })
       }

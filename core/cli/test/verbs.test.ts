@@ -89,7 +89,7 @@ t.test('license', async (t) => {
 })
 
 t.test('auth', async (t) => {
-  const { ctl, json, call } = await node(t)
+  const { ctl, json, call, agent } = await node(t)
   t.match(await ctl('auth blocks'), { code: 0, out: 'no address is blocked\n' })
   for (let n = 0; n < 10; n++) await call('GET', '/api/v1/status', undefined, { authorization: 'Bearer wrong' })
   t.equal((await call('GET', '/api/v1/status')).status, 429)
@@ -97,6 +97,10 @@ t.test('auth', async (t) => {
   t.match(await ctl('auth blocks'), { out: /^ADDRESS +UNTIL +FAILURES\n127\.0\.0\.1 / })
   t.match(await ctl(`auth unblock ${block.address}`), { code: 0, out: '127.0.0.1 is not blocked any more\n' })
   t.equal((await call('GET', '/api/v1/status')).status, 200)
+  const net = '2001:db8:0:0::/64'
+  for (let n = 0; n < 10; n++) agent.gates.lockout.fail(net)
+  t.equal((await json('auth blocks')).blocks[0].address, net)
+  t.match(await ctl(`auth unblock ${net}`), { code: 0 }, 'a slash in an argument stays in it')
   t.match(await ctl('auth unblock 192.0.2.1'), { code: 1, err: /192\.0\.2\.1 not found/ })
 })
 

@@ -5,7 +5,7 @@
 import type { FastifyBaseLogger } from 'fastify'
 import type { Outbox } from '../../state/events.ts'
 import { type Frame, openCursor } from './cursor.ts'
-import type { Question } from './question.ts'
+import type { Filter, Question } from './question.ts'
 
 /** The first frame: which stream this is, and what of it is kept. */
 export interface Hello {
@@ -16,9 +16,8 @@ export interface Hello {
 
 /** What a reader needs of its WebSocket. */
 export interface Outlet {
-  readonly bufferedAmount: number
-  /** `taken` runs once the kernel has the frame. */
-  send(text: string, taken: () => void): void
+  /** `taken` runs once the kernel has the frame, or will never have it. */
+  send(text: string, taken: (error?: Error) => void): void
   ping(): void
   close(code: number, reason: string): void
   terminate(): void
@@ -46,6 +45,33 @@ const MAX_MISSED = 2
 const INTERNAL_ERROR = 1011
 const TRY_AGAIN_LATER = 1013
 
+interface Backlog {
+  readonly frames: number
+  readonly bytes: number
+  /** Counts one page more; false: that was the last. */
+  weigh(): boolean
+}
+
+/** What comes after event `since` while a reader takes nothing: counted page by page, and none of it kept. */
+function openBacklog(outbox: Outbox, since: number, wants: Filter): Backlog {
+  const cursor = openCursor(outbox, { since }, wants)
+  let [frames, bytes] = [0, 0]
+  return {
+    get frames() {
+      return frames
+    },
+    get bytes() {
+      return bytes
+    },
+    weigh() {
+      const page = cursor.next()
+      frames += page.frames.length
+      for (const frame of page.frames) bytes += Buffer.byteLength(JSON.stringify(frame))
+      return page.more
+    },
+  }
+}
+
 export interface ReaderParts {
   outlet: Outlet
   outbox: Outbox
@@ -63,22 +89,9 @@ export function openReader({ outlet, outbox, question, hello, log }: ReaderParts
   let behind = true
   let ended = false
   let missed = 0
-  let backlog = openBacklog(hello.data.latest)
-
-  /** Weighs, a page at a time, what comes after event `since` while the reader takes nothing; keeps none of it. */
-  function openBacklog(since: number) {
-    const ahead = { cursor: undefined as ReturnType<typeof openCursor> | undefined, frames: 0, bytes: 0 }
-    return {
-      weigh(): { slow: boolean; more: boolean } {
-        ahead.cursor ??= openCursor(outbox, { since }, wants)
-        const { frames, more } = ahead.cursor.next()
-        ahead.frames += frames.length
-        for (const frame of frames) ahead.bytes += Buffer.byteLength(JSON.stringify(frame))
-        const slow = unsent + ahead.frames > MAX_FRAMES || outlet.bufferedAmount + ahead.bytes > MAX_BYTES
-        return { slow, more }
-      },
-    }
-  }
+  /** What is there up to here is read at the reader's pace, be it a replay or a burst; what comes later is weighed. */
+  let mark = hello.data.latest
+  let backlog: Backlog | undefined
 
   function end(code: number, reason: string): void {
     if (ended) return
@@ -101,23 +114,26 @@ export function openReader({ outlet, outbox, question, hello, log }: ReaderParts
     if (unsent > 0) return
     const { frames, more } = cursor.next()
     behind = more
-    // What is there by now is read at the reader's pace, be it a replay or a burst; only what comes later is weighed.
-    backlog = openBacklog(more ? outbox.bounds().latest : cursor.position)
+    mark = more ? outbox.bounds().latest : cursor.position
+    backlog = undefined
     for (const frame of frames) deliver(frame)
     if (more && frames.length === 0) setImmediate(readOn)
   })
 
   const weigh = guarded(() => {
     if (unsent === 0) return
-    const { slow, more } = backlog.weigh()
+    backlog ??= openBacklog(outbox, mark, wants)
+    const more = backlog.weigh()
+    const slow = unsent + backlog.frames > MAX_FRAMES || backlog.bytes > MAX_BYTES
     if (slow) end(TRY_AGAIN_LATER, 'too slow: come back with since=<last id>')
     else if (more) setImmediate(weigh)
   })
 
   function deliver(frame: Frame | Hello): void {
     unsent++
-    outlet.send(JSON.stringify(frame), () => {
+    outlet.send(JSON.stringify(frame), (error) => {
       unsent--
+      if (error) ended = true
       if (unsent === 0 && behind) readOn()
     })
   }

@@ -100,11 +100,13 @@ t.test('grpc-01 Watch tells the state now and every change of it, and ends with 
 })
 
 t.test('grpc-02 the allow-list answers PERMISSION_DENIED, also to a watch that stands', async (t) => {
-  const node = await rig(t)
+  const node = await rig(t, { config: { api_allowed_ips: '127.0.0.1' } })
   const { agent } = node
   const client = await healthClient(t, await serveHealth(t, node, { pollMs: 10 }), node)
-  const watch = client.watch('')
+  const watch = client.watch('firewall')
   await once(watch, 'data')
+  agent.states.turnOff('firewall', 'gone')
+  t.same(await once(watch, 'data'), [{ status: 'NOT_SERVING' }], 'looked at again, and still admitted')
   const end = once(watch, 'error') as Promise<[ServiceError]>
   agent.overrides.change(({ config }) => {
     config.api_allowed_ips = '192.0.2.0/24'

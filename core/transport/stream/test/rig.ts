@@ -96,7 +96,9 @@ export async function listen(
   const frames: Listening['frames'] = []
   socket.on('message', (data) => void frames.push(JSON.parse(String(data))))
   socket.on('error', () => {})
-  const closed = once(socket, 'close').then(([code, reason]) => ({ code, reason: String(reason) }))
+  const closed = new Promise<{ code: number; reason: string }>((resolve) => {
+    socket.once('close', (code, reason) => resolve({ code, reason: String(reason) }))
+  })
   await once(socket, 'open')
   return {
     socket,

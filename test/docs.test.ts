@@ -1,0 +1,47 @@
+/** Every example of every area's README is run, in order, against an agent; the answer must contain what the README shows. */
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { buildAgent } from './build.ts'
+
+const PLUGINS = join(import.meta.dirname, '..', '..', 'plugins')
+
+interface Example {
+  method: string
+  path: string
+  body?: unknown
+  status: number
+  answer?: object
+}
+
+/** Blocks marked `http`: request line, optional JSON body, blank line, status, optional JSON of the answer. */
+function examples(markdown: string): Example[] {
+  return Array.from(markdown.matchAll(/```http\n([\s\S]*?)```/g), ([, block = '']) => {
+    const [request = '', response = ''] = block.split('\n\n')
+    const [line = '', ...body] = request.split('\n')
+    const [status = '', ...answer] = response.trim().split('\n')
+    const [method = '', path = ''] = line.split(' ')
+    return {
+      method,
+      path,
+      status: Number(status),
+      ...(body.join('') && { body: JSON.parse(body.join('\n')) }),
+      ...(answer.join('') && { answer: JSON.parse(answer.join('\n')) }),
+    }
+  })
+}
+
+for (const area of readdirSync(PLUGINS)) {
+  const readme = join(PLUGINS, area, 'README.md')
+  if (!existsSync(readme)) continue
+  t.test(`examples of ${area}/README.md`, async (t) => {
+    const { call } = await buildAgent(t)
+    const found = examples(readFileSync(readme, 'utf8'))
+    t.ok(found.length > 0, 'there are examples')
+    for (const { method, path, body, status, answer } of found) {
+      const got = await call(method, path, body)
+      t.equal(got.status, status, `${method} ${path}: ${got.text}`)
+      if (answer) t.match(got.body, answer, `${method} ${path} answers as shown`)
+    }
+  })
+}
