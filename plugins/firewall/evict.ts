@@ -5,6 +5,7 @@
  *
  * Work that is left when the agent dies is found in `firewall_pending` at the next start.
  */
+import { setTimeout as delay } from 'node:timers/promises'
 import { inArray } from 'drizzle-orm'
 import type { AreaContext, Change, Db, Stop } from '../../core/area.ts'
 import { system } from '../../core/state/events.ts'
@@ -18,6 +19,8 @@ import { pending, type Row } from './tables.ts'
 
 /** Windows of schedules open at full seconds. */
 const SCHEDULE_TICK_MS = 1000
+/** Least time between two passes: a stream of new drops shares them. The drops themselves hold from the first moment. */
+const INTERVAL_MS = 100
 /** The event loop gets its turn after this much work. */
 const SLICE_MS = 5
 const TCP = 6
@@ -33,7 +36,9 @@ export function startEviction(context: AreaContext): Stop {
       do {
         again = false
         const drops = queries(read).pendingRules.all({ limit: 5000 })
-        if (drops.length > 0) await evict(context, drops)
+        if (drops.length === 0) continue
+        await evict(context, drops)
+        await delay(INTERVAL_MS)
       } while (again && !stopped)
     } catch (error) {
       log.error({ err: error }, 'connections could not be ended; this is tried again after the next change')

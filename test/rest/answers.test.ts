@@ -5,6 +5,7 @@ import type { TSchema } from 'typebox'
 import { acceptsGzip } from '../../core/transport/conventions.ts'
 import { KernelRefusal } from '../../dataplane/plane.ts'
 import { type BuiltAgent, TOKEN } from '../build.ts'
+import type { Scope } from '../netns.ts'
 import { type ProbeRoute, probe, TENANT_KEY, tenantKeys } from './areas.ts'
 import { type Ask, ask, openAgent, refusal } from './ask.ts'
 import { unlicensed } from './vendor.ts'
@@ -55,13 +56,13 @@ const REFUSALS: [status: number, method: string, url: string, options: Ask][] = 
   [500, 'GET', `${P}/broken`, {}],
 ]
 
-async function refusing(t: Parameters<typeof openAgent>[0]): Promise<BuiltAgent> {
+async function refusing(t: Scope): Promise<BuiltAgent> {
   const built = await openAgent(t, {
     extraAreas: [probe('probe', ['/sized'], ROUTES).plugin],
-    config: { api_allowed_ips: '127.0.0.0/8' },
+    config: { api_allowed_ips: '127.0.0.0/8', api_auth_fail_limit: '1' },
   })
   built.agent.credentials.keys.set('tk', tenantKeys)
-  while (built.agent.gates.lockout.blocks().length === 0) built.agent.gates.lockout.fail('127.0.0.66')
+  built.agent.gates.lockout.fail('127.0.0.66')
   return built
 }
 
