@@ -138,8 +138,8 @@ export async function build(options: BuildOptions): Promise<Agent> {
     repair: () => bring().catch((error: unknown) => log.error({ err: error }, 'repair failed')),
   })
   config.onChange((key) => {
-    if (![...enabled.values()].some((area) => area.rendersFrom?.includes(key))) return
-    pipeline.exclusively(bring).catch((error: unknown) => log.error({ err: error, key }, 'a setting is not in force'))
+    if (![...enabled.values()].some((area) => area.rendersFrom?.includes(key))) return undefined
+    return pipeline.exclusively(bring)
   })
 
   const licence = openLicence({

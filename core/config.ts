@@ -17,6 +17,8 @@ export type Source = 'default' | 'file' | 'override' | 'environment'
 
 export interface Config {
   text(key: string): string
+  /** As it is stored now: for a key that takes effect at the next start it may differ from what is in force. */
+  stored(key: string): string
   int(key: string): number
   flag(key: string): boolean
   /** Comma-separated, blanks trimmed, empty items dropped. */
@@ -24,8 +26,8 @@ export interface Config {
   source(key: string): Source
   effective(key: string): 'now' | 'restart'
   keys(): readonly string[]
-  /** Runs after every change of a key that takes effect at once. */
-  onChange(listener: (key: string) => void): void
+  /** Runs after every change of a key that takes effect at once; `reload` waits for what it returns. */
+  onChange(listener: (key: string) => unknown): void
 }
 
 export interface ConfigSources {
@@ -38,8 +40,8 @@ export interface ConfigSources {
 export interface MutableConfig extends Config {
   /** Says what is wrong with `value` for `key`, or nothing. */
   problem(key: string, value: string): string | undefined
-  /** Reads the sources again and tells the listeners which keys now differ. */
-  reload(): void
+  /** Reads the sources again and tells the listeners which keys now differ. Rejects when one of them failed. */
+  reload(): Promise<void>
 }
 
 export class ConfigError extends Error {}
@@ -52,7 +54,7 @@ const PATH_KEYS = new Set(['tls_key', 'license_trusted_keys'])
 export const isCredentialKey = (key: string): boolean => CREDENTIAL.test(key) && !PATH_KEYS.has(key)
 
 export function openConfig(keys: ConfigKeys, sources: ConfigSources): MutableConfig {
-  const listeners: ((key: string) => void)[] = []
+  const listeners: ((key: string) => unknown)[] = []
   const booted = resolve(keys, sources)
   let current = booted
 
@@ -64,6 +66,7 @@ export function openConfig(keys: ConfigKeys, sources: ConfigSources): MutableCon
 
   return {
     text: value,
+    stored: (key) => current.get(key)?.value ?? keys[key]?.default ?? '',
     int: (key) => Number(value(key)),
     flag: (key) => value(key) === 'on',
     list: (key) => splitList(value(key)),
@@ -76,12 +79,12 @@ export function openConfig(keys: ConfigKeys, sources: ConfigSources): MutableCon
       if (definition === undefined) return `unknown configuration key: ${key}`
       return definition.check?.(text)
     },
-    reload() {
+    async reload() {
       const before = current
       current = resolve(keys, sources)
       for (const key of Object.keys(keys)) {
         if (before.get(key)?.value === current.get(key)?.value || keys[key]?.effective !== 'now') continue
-        for (const listener of listeners) listener(key)
+        for (const listener of listeners) await listener(key)
       }
     },
   }

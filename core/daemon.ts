@@ -37,7 +37,6 @@ export async function main(): Promise<void> {
   const first = values.quickstart ? quickstart.prepare(places) : undefined
 
   const agent = await build({ ...places, environment, log, openPlane: openKernel })
-  log.level = agent.config.text('log_level')
   const control = await listenControl(agent.app.routing.bind(agent.app), controlSocket(places))
   const stopWatching = await openNetwork(agent, places)
   log.info(
@@ -49,6 +48,7 @@ export async function main(): Promise<void> {
     },
     'ready',
   )
+  log.level = agent.config.text('log_level')
   await quickstart.finish(agent, first)
 
   let stopping = false
@@ -71,7 +71,11 @@ export async function main(): Promise<void> {
   }
   process.on('SIGTERM', stop)
   process.on('SIGINT', stop)
-  process.on('SIGHUP', () => agent.config.reload())
+  process.on('SIGHUP', () => {
+    agent.config
+      .reload()
+      .catch((error: unknown) => log.error({ err: error }, 'the configuration could not be reloaded'))
+  })
 }
 
 async function openNetwork(agent: Agent, { stateDir }: Places): Promise<() => void> {

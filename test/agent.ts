@@ -144,7 +144,7 @@ async function collect(response: IncomingMessage): Promise<Answer> {
 }
 
 function answer(status: number, headers: Answer['headers'], text: string): Answer {
-  const json = headers['content-type']?.toString().startsWith('application/json')
+  const json = text !== '' && headers['content-type']?.toString().startsWith('application/json')
   return { status, headers, text, body: json ? JSON.parse(text) : {} }
 }
 

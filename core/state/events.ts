@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { eq, gt, lte, max, min, sql } from 'drizzle-orm'
 import type { Db, EventDraft } from '../area.ts'
+import { inSlices } from '../slices.ts'
 import { prepared } from './prepared.ts'
 import { events, marks } from './tables.ts'
 
@@ -33,7 +34,7 @@ export interface Outbox {
   /** Id of this sequence of events; a restored or new database has another. */
   readonly stream: string
   /** Appends inside the open transaction; returns the last id, or undefined when there was nothing to append. */
-  append(tx: Db, area: string, origin: Origin, drafts: readonly EventDraft[]): number | undefined
+  append(tx: Db, area: string, origin: Origin, drafts: readonly EventDraft[]): Promise<number | undefined>
   /** Tells the listeners that events up to some id are committed. */
   wake(): void
   onWake(listener: () => void): () => void
@@ -83,17 +84,17 @@ export function openOutbox(write: Db, read: Db, keep: () => number, now: () => D
   const stream = streamId(write)
   return {
     stream,
-    append(tx, area, origin, drafts) {
+    async append(tx, area, origin, drafts) {
       if (drafts.length === 0) return undefined
       const q = queries(tx)
       const time = now().toISOString()
       const actor = JSON.stringify(origin.actor)
       let id = q.last.get()?.id ?? 0
-      for (const { type, resource, data } of drafts) {
+      await inSlices(drafts, ({ type, resource, data }) => {
         id++
         const row = { id, time, type, area, resource, actor, requestId: origin.requestId, data: JSON.stringify(data) }
         q.insert.run(row)
-      }
+      })
       q.prune.run({ upTo: id - keep() })
       return id
     },

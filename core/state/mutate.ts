@@ -3,11 +3,12 @@
  * outbox → COMMIT. A failure at any step takes back what was done, and nothing of it remains (promise 1).
  */
 import type { FastifyBaseLogger } from 'fastify'
-import { type Passage, passages, type Undo } from '../../dataplane/entry.ts'
+import { type Entry, type Passage, passages, type Undo } from '../../dataplane/entry.ts'
 import { KernelRefusal, type Plane, UncertainOutcome } from '../../dataplane/plane.ts'
-import type { Change, Db, LoadedArea, Mutation, Ref, Rule } from '../area.ts'
+import type { Change, LoadedArea, Mutation, Ref, Rule } from '../area.ts'
 import type { Config } from '../config.ts'
 import { conflict } from '../errors.ts'
+import { inSlices } from '../slices.ts'
 import type { Origin, Outbox } from './events.ts'
 import type { Store } from './store.ts'
 
@@ -59,9 +60,9 @@ async function carryOut<T>(parts: PipelineParts, area: string, origin: Origin, r
   store.begin()
   try {
     const change = await rule(store.write)
-    const diff = difference(parts, change.touch)
+    const diff = await difference(parts, change.touch)
     if (diff.length > 0) undo = await plane.apply(diff)
-    const eventId = outbox.append(store.write, area, origin, change.events)
+    const eventId = await outbox.append(store.write, area, origin, change.events)
     store.commit()
     return { change, eventId }
   } catch (error) {
@@ -83,9 +84,15 @@ async function takeBack(parts: PipelineParts, undo: Undo | undefined, cause: unk
 }
 
 /** The reader still sees what the kernel holds, the writer what it shall hold. */
-function difference({ store, areas, config }: PipelineParts, touched: readonly Ref[]): Passage[] {
-  const entries = (db: Db) => touched.flatMap(({ area, id }) => areas.get(area)?.desired?.one(db, id, config) ?? [])
-  return passages(entries(store.read), entries(store.write))
+async function difference({ store, areas, config }: PipelineParts, touched: readonly Ref[]): Promise<Passage[]> {
+  const [before, after]: [Entry[], Entry[]] = [[], []]
+  await inSlices(touched, ({ area, id }) => {
+    const desired = areas.get(area)?.desired
+    if (desired === undefined) return
+    before.push(...desired.one(store.read, id, config))
+    after.push(...desired.one(store.write, id, config))
+  })
+  return passages(before, after)
 }
 
 /** A refusal by the kernel is the operator's to know: the change does not fit (D69). */

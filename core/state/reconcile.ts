@@ -7,6 +7,7 @@ import { passages } from '../../dataplane/entry.ts'
 import type { Plane } from '../../dataplane/plane.ts'
 import type { Db, LoadedArea } from '../area.ts'
 import type { Config } from '../config.ts'
+import { inSlices } from '../slices.ts'
 
 export interface Repair {
   added: number
@@ -26,10 +27,7 @@ export async function reconcile({ plane, read, config, areas }: ReconcileParts):
   const observed = (await plane.observe()).filter(({ key }) => areas.has(key.slice(0, key.indexOf('/'))))
   const desired: Entry[] = []
   for (const area of areas.values()) {
-    for (const entry of area.desired?.all(read, config) ?? []) {
-      desired.push(entry)
-      if (desired.length % 500 === 0) await new Promise(setImmediate)
-    }
+    await inSlices(area.desired?.all(read, config) ?? [], (entry) => desired.push(entry))
   }
   const diff = passages(observed, desired)
   if (diff.length > 0) await plane.apply(diff)

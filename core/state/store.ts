@@ -14,6 +14,8 @@ export interface Store {
   write: Db
   /** Sees what is committed. For everything else. */
   read: Db
+  /** A connection of its own that goes on seeing what is committed now. Close it soon: it keeps the WAL from shrinking. */
+  snapshot(): { db: Db; close(): void }
   begin(): void
   commit(): void
   rollback(): void
@@ -41,6 +43,11 @@ export function openStore(stateDir: string): Store {
   return {
     write,
     read: drizzle(reader),
+    snapshot() {
+      const connection = new Database(file, { readonly: true })
+      connection.exec('BEGIN')
+      return { db: drizzle(connection), close: () => connection.close() }
+    },
     begin: () => void begin.run(),
     commit: () => void commit.run(),
     rollback: () => {

@@ -83,10 +83,30 @@ function serviceRoutes(app: TypedApp, agent: Agent): void {
 }
 
 function configRoutes(app: TypedApp, { config, overrides }: Agent): void {
-  const show = (key: string) => ({ key, value: config.text(key), source: config.source(key) })
+  const show = (key: string) => {
+    const [value, inForce] = [config.stored(key), config.text(key)]
+    return { key, value, source: config.source(key), ...(value !== inForce && { in_force: inForce }) }
+  }
   const known = (key: string) => {
     if (isCredentialKey(key)) throw badRequest(`${key} is a credential: use api-token or apikeys, never config`)
     if (!config.keys().includes(key)) throw notFound('configuration key', JSON.stringify(key.slice(0, 64)))
+  }
+  /** A value that cannot be put into force is taken back: the answer is an error, and nothing has changed. */
+  const store = async (key: string, value: string | undefined) => {
+    const old = overrides.read().config[key]
+    const write = (text: string | undefined) =>
+      overrides.change((content) => {
+        if (text === undefined) delete content.config[key]
+        else content.config[key] = text
+      })
+    write(value)
+    try {
+      await config.reload()
+    } catch (error) {
+      write(old)
+      await config.reload()
+      throw error
+    }
   }
   app.get('/config', () => ({ config: config.keys().map(show) }))
   const Params = Type.Object({ key: Key })
@@ -95,22 +115,18 @@ function configRoutes(app: TypedApp, { config, overrides }: Agent): void {
     return show(request.params.key)
   })
   const Body = Type.Object({ value: Type.String({ maxLength: 65_536 }) }, strict)
-  app.put('/config/:key', { schema: { params: Params, body: Body } }, (request) => {
+  app.put('/config/:key', { schema: { params: Params, body: Body } }, async (request) => {
     const { key } = request.params
     known(key)
     const wrong = config.problem(key, request.body.value)
     if (wrong !== undefined) throw badRequest(`${key}: ${wrong}`)
-    overrides.change((content) => {
-      content.config[key] = request.body.value
-    })
-    config.reload()
+    await store(key, request.body.value)
     return { status: 'updated', key, effective: config.effective(key) }
   })
-  app.delete('/config/:key', { schema: { params: Params } }, (request) => {
+  app.delete('/config/:key', { schema: { params: Params } }, async (request) => {
     const { key } = request.params
     known(key)
-    overrides.change((content) => void delete content.config[key])
-    config.reload()
+    await store(key, undefined)
     return { status: 'deleted', key, effective: config.effective(key) }
   })
 }

@@ -1,7 +1,8 @@
 /** What holds for every route: JSON in and out, strict types, request ids, compression. */
 import { randomBytes } from 'node:crypto'
+import { pipeline, Readable } from 'node:stream'
 import { promisify } from 'node:util'
-import { gzip } from 'node:zlib'
+import { createGzip, gzip } from 'node:zlib'
 import Fastify, { type FastifyBaseLogger, type FastifyInstance, type FastifyRequest, LogController } from 'fastify'
 import type { ApiError } from '../errors.ts'
 import type { Gates } from '../gates/index.ts'
@@ -69,8 +70,14 @@ export function addConventions(app: FastifyInstance): void {
     ]
   })
   app.addHook('onSend', async (request, reply, payload) => {
-    if (typeof payload !== 'string' || !isJson(reply.getHeader('content-type'))) return payload
+    if (!isJson(reply.getHeader('content-type'))) return payload
     reply.header('vary', 'accept-encoding')
+    // Only long lists are streams.
+    if (payload instanceof Readable && acceptsGzip(request.headers['accept-encoding'])) {
+      reply.header('content-encoding', 'gzip')
+      return pipeline(payload, createGzip(), () => {})
+    }
+    if (typeof payload !== 'string') return payload
     if (Buffer.byteLength(payload) < COMPRESS_FROM || !acceptsGzip(request.headers['accept-encoding'])) return payload
     reply.header('content-encoding', 'gzip').removeHeader('content-length')
     return compress(payload)

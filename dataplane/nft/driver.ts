@@ -59,7 +59,18 @@ export function nftDriver(session: NftSession, skeletons: readonly Skeleton[]): 
       for (const name of skeleton.lists) {
         const found = adoptList(name, listing)
         adopted.set(name, found.list)
-        if (found.stale) odd.set(name, found.stale)
+        if (found.stale) {
+          odd.set(name, found.stale)
+          // Desired by nobody, so that the next pass removes what is not ours, even from a list that shall be empty.
+          entries.push({
+            kind: 'rule',
+            key: `${skeleton.area}/foreign`,
+            list: name,
+            rank: [],
+            text: '',
+            digest: 'foreign',
+          })
+        }
         for (const it of items(found.list.root)) entries.push({ kind: 'rule', list: name, ...it })
       }
       for (const chain of skeleton.chains) entries.push(observedChain(skeleton.area, chain, listing))

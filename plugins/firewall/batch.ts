@@ -2,6 +2,7 @@
 
 import type { Change, Db } from '../../core/area.ts'
 import { ApiError, badRequest } from '../../core/errors.ts'
+import { inSlices } from '../../core/slices.ts'
 import { inserted, insertOne, toRule } from './rules.ts'
 import type { BatchOutcome, BatchResult, RuleInput } from './schemas.ts'
 import type { Row } from './tables.ts'
@@ -26,7 +27,7 @@ export async function createBatch(
 ): Promise<Change<BatchOutcome>> {
   const results: BatchResult[] = []
   const rows: Row[] = []
-  for (const [index, item] of items.entries()) {
+  await inSlices(items.entries(), ([index, item]) => {
     try {
       const row = insertItem(tx, item, options)
       rows.push(row)
@@ -35,9 +36,7 @@ export async function createBatch(
       if (!(error instanceof ApiError)) throw error
       results.push({ index, status: 'failed', code: error.status, error: error.message })
     }
-    // An insertion takes some 20 us: the event loop gets its turn every few milliseconds.
-    if (index % 100 === 99) await new Promise(setImmediate)
-  }
+  })
   const failed = items.length - rows.length
   if (options.atomic && failed > 0) throw new BatchRefusal(summary(results.map(withdrawn), 0))
   return inserted(summary(results, rows.length), rows)

@@ -17,6 +17,30 @@ const MAX_FRESH = 32
 
 const joined = (...parts: string[]): string => parts.filter((part) => part !== '').join(' ')
 
+/** A segment that is no first one and would open an ended connection anew. */
+const resumed = (family: 4 | 6) => {
+  const ip = family === 4 ? 'ip' : 'ip6'
+  const tuple = `${ip} saddr . tcp sport . ${ip} daddr . tcp dport`
+  return `ct state new tcp flags & (syn | ack) != syn ${tuple} @firewall_ended${family} drop`
+}
+
+/**
+ * The base chain. Established connections leave first, so their cost does not depend on the number of rules. Its policy
+ * is accept; deny is the last rule of `firewall_default`.
+ */
+const BASE: Chain = {
+  kind: 'chain',
+  key: 'firewall/firewall',
+  chain: 'firewall',
+  rules: [
+    'ct state established,related jump firewall_established',
+    resumed(4),
+    resumed(6),
+    'jump firewall_rules',
+    'jump firewall_default',
+  ],
+}
+
 /** Ids of refs: `rule/<id>`, `default`, `established`. */
 export const ruleRef = (id: number) => ({ area: 'firewall', id: `rule/${id}` })
 export const defaultRef = { area: 'firewall', id: 'default' }
@@ -24,6 +48,7 @@ export const establishedRef = { area: 'firewall', id: 'established' }
 
 export const desired: Desired = {
   *all(db, config) {
+    yield BASE
     yield* defaultEntries(db, config)
     yield* establishedEntries(db)
     for (const row of everyRule(db)) yield* ruleEntries(row)
@@ -45,7 +70,7 @@ export function rankOf(row: Pick<Row, 'level' | 'priority' | 'tie'>): [number, n
 }
 
 function ruleEntries(row: Row): OrderedRule[] {
-  if (shortfall(row)?.left_out) return []
+  if (shortfall(row)?.leftOut) return []
   const text = joined(matchText(row), scheduleText(row), row.action === 'accept' ? 'accept' : 'drop')
   return [{ kind: 'rule', key: `firewall/${row.id}`, list: LIST, rank: rankOf(row), text }]
 }
@@ -77,7 +102,7 @@ function protocolText(row: Row): string[] {
   if (row.protocol === 'tcp' || row.protocol === 'udp') {
     return ports.length === 0 ? [`meta l4proto ${row.protocol}`] : ports.map((port) => `${row.protocol} ${port}`)
   }
-  return ports.length === 0 ? [] : ['meta l4proto { tcp, udp }', ...ports.map((port) => `th ${port}`)]
+  return ports.length === 0 ? [] : ['meta l4proto @firewall_ported', ...ports.map((port) => `th ${port}`)]
 }
 
 /** The end of the road for a packet that no rule decided. Deny ends with a plain drop, so INVALID packets end there too. */
@@ -97,7 +122,7 @@ function establishedEntries(db: Db): Chain[] {
     fresh.length > MAX_FRESH
       ? ['ct direction original return']
       : fresh
-          .filter((row) => !shortfall(row)?.left_out)
+          .filter((row) => !shortfall(row)?.leftOut)
           .map((row) => joined('ct direction original', matchText(row), 'return'))
   return [{ kind: 'chain', key: `firewall/${ESTABLISHED}`, chain: ESTABLISHED, rules: [...lines, 'accept'] }]
 }

@@ -8,6 +8,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { inArray } from 'drizzle-orm'
 import type { AreaContext, Change, Db, Stop } from '../../core/area.ts'
+import { inSlices } from '../../core/slices.ts'
 import { system } from '../../core/state/events.ts'
 import type { Connection } from '../../dataplane/connections.ts'
 import { establishedRef, rankOf } from './desired.ts'
@@ -21,8 +22,6 @@ import { pending, type Row } from './tables.ts'
 const SCHEDULE_TICK_MS = 1000
 /** Least time between two passes: a stream of new drops shares them. The drops themselves hold from the first moment. */
 const INTERVAL_MS = 100
-/** The event loop gets its turn after this much work. */
-const SLICE_MS = 5
 const TCP = 6
 
 export function startEviction(context: AreaContext): Stop {
@@ -92,7 +91,7 @@ async function select(context: AreaContext, drops: readonly Row[], all: readonly
   const { read, now, plane } = context
   const at = now()
   const judges = byRank(
-    drops.filter((row) => !shortfall(row)?.left_out),
+    drops.filter((row) => !shortfall(row)?.leftOut),
     at,
   )
   const needsIngress = drops.some((row) => row.interface !== '' || row.mac !== '')
@@ -103,23 +102,25 @@ async function select(context: AreaContext, drops: readonly Row[], all: readonly
     ingress.set(connection.src, known)
     return { ...flowOf(connection), ...known }
   }
-  const slice = slices()
   let accepts: Judge[] | undefined
   const chosen: Connection[] = []
-  for (const connection of all) {
+  await inSlices(all, async (connection) => {
     const flow = await located(connection)
     const drop = judges.find(({ matches }) => matches(flow))
-    if (drop) {
-      accepts ??= byRank(
-        [...everyRule(read)].filter((row) => row.action === 'accept' && !shortfall(row)?.left_out),
-        at,
-      )
-      const first = accepts.find(({ matches }) => matches(flow))
-      if (first === undefined || compare(first.rank, drop.rank) > 0) chosen.push(connection)
-    }
-    if (slice.over()) await slice.next()
-  }
+    if (drop === undefined) return
+    accepts ??= byRank(await acceptRules(read), at)
+    const first = accepts.find(({ matches }) => matches(flow))
+    if (first === undefined || compare(first.rank, drop.rank) > 0) chosen.push(connection)
+  })
   return chosen
+}
+
+async function acceptRules(read: Db): Promise<Row[]> {
+  const rows: Row[] = []
+  await inSlices(everyRule(read), (row) => {
+    if (row.action === 'accept' && !shortfall(row)?.leftOut) rows.push(row)
+  })
+  return rows
 }
 
 interface Judge {
@@ -134,17 +135,6 @@ function byRank(rows: readonly Row[], at: Date): Judge[] {
 function compare(a: readonly number[], b: readonly number[]): number {
   const at = a.findIndex((value, index) => value !== b[index])
   return at < 0 ? 0 : (a[at] ?? 0) - (b[at] ?? 0)
-}
-
-function slices() {
-  let since = performance.now()
-  return {
-    over: () => performance.now() - since > SLICE_MS,
-    async next() {
-      await new Promise(setImmediate)
-      since = performance.now()
-    },
-  }
 }
 
 /** The kernel keeps schedules by itself; only the connections that stand when a scheduled drop sets in need the agent. */

@@ -1,7 +1,8 @@
 /** The statements of the firewall, prepared once per connection. */
-import { asc, eq, getTableColumns, gt, inArray, ne, sql } from 'drizzle-orm'
+import { asc, eq, getTableColumns, gt, inArray, sql } from 'drizzle-orm'
 import type { Db } from '../../core/area.ts'
 import { prepared } from '../../core/state/prepared.ts'
+import { PAGE } from '../../core/transport/list.ts'
 import { pending, type Row, rules, settings } from './tables.ts'
 
 const { id: _, ...columns } = getTableColumns(rules)
@@ -20,7 +21,7 @@ export const queries = prepared((db) => ({
     .from(rules)
     .where(gt(rules.id, sql.placeholder('after')))
     .orderBy(asc(rules.id))
-    .limit(500)
+    .limit(PAGE)
     .prepare(),
   insert: db.insert(rules).values(placeholders).prepare(),
   setTie: db
@@ -37,7 +38,7 @@ export const queries = prepared((db) => ({
     .from(settings)
     .where(eq(settings.name, sql.placeholder('name')))
     .prepare(),
-  scheduled: db.select().from(rules).where(ne(rules.scheduleFrom, '')).prepare(),
+  scheduled: db.select().from(rules).where(gt(rules.scheduleFrom, '')).prepare(),
   addPending: db
     .insert(pending)
     .values({ rule: sql.placeholder('rule') })
@@ -58,7 +59,7 @@ export function* everyRule(db: Db): Generator<Row> {
     const page = queries(db).page.all({ after })
     yield* page
     const last = page.at(-1)
-    if (last === undefined || page.length < 500) return
+    if (last === undefined || page.length < PAGE) return
     after = last.id
   }
 }

@@ -1,13 +1,15 @@
 /** REST of the firewall. */
 import { Compile } from 'typebox/compile'
 import type { TypedApp } from '../../core/area.ts'
+import { sendList } from '../../core/transport/list.ts'
 import { carryOut } from '../../core/transport/mutation.ts'
 import { violationText } from '../../core/transport/problems.ts'
 import { BatchRefusal, createBatch, type ItemCheck } from './batch.ts'
 import { defaultAction } from './desired.ts'
-import { everyRule } from './queries.ts'
+import { queries } from './queries.ts'
 import { createRule, deleteRule, find, replaceRule, setDefault, toRule } from './rules.ts'
 import * as schema from './schemas.ts'
+import type { Row } from './tables.ts'
 
 const AREA = 'firewall'
 const strict = { config: { strict: true } }
@@ -19,11 +21,14 @@ export function routes(app: TypedApp): void {
   app.get(
     '/rules',
     { schema: { summary: 'All rules', querystring: schema.RuleQuery, response: { 200: schema.RuleList } } },
-    (request) => {
-      const { chain = 'prerouting' } = request.query
-      return {
-        rules: [...everyRule(store.read)].filter((row) => row.chain === chain || !request.query.chain).map(toRule),
-      }
+    (request, reply) => {
+      const { chain } = request.query
+      sendList<Row>(reply, store, {
+        key: 'rules',
+        page: (db, last) => queries(db).page.all({ after: last?.id ?? 0 }),
+        // Every rule applies in prerouting, those that an earlier release kept under another name included.
+        view: (row) => (chain === undefined || chain === 'prerouting' ? toRule(row) : undefined),
+      })
     },
   )
   app.post(

@@ -32,7 +32,7 @@ export function toRule(row: Row): Rule {
     ...(row.level && { level: row.level }),
     ...(row.comment && { comment: row.comment }),
     ...(short && { not_enforced: short.notEnforced }),
-    ...(short?.left_out && { not_applied: true }),
+    ...(short?.leftOut && { not_applied: true }),
   }
 }
 
@@ -97,8 +97,8 @@ export function createRule(tx: Db, input: RuleInput, max: number): Change<{ stat
 
 /** Swaps in one step: a new id, the old one's place among equals, and its schedule (D66). */
 export function replaceRule(tx: Db, id: number, input: RuleInput): Change<{ status: 'updated'; rule: Rule }> {
-  const old = find(tx, id)
   const fields = readInput(input)
+  const old = find(tx, id)
   queries(tx).remove.run({ id })
   const { scheduleFrom, scheduleTo, scheduleDaily } = old
   const row = insert(tx, fields, Number.POSITIVE_INFINITY, old.tie, { scheduleFrom, scheduleTo, scheduleDaily })

@@ -27,8 +27,11 @@ export function parseSchedule({ from, to, daily = false }: ScheduleInput): Sched
 }
 
 function instant(text: string, field: string): string {
-  const time = TIMESTAMP.test(text) ? new Date(text) : undefined
-  if (time === undefined || Number.isNaN(time.getTime())) throw badRequest(`${field}: must be an RFC 3339 time`)
+  const day = new Date(`${text.slice(0, 10)}T00:00:00Z`)
+  const time = TIMESTAMP.test(text) && !Number.isNaN(day.getTime()) ? new Date(text) : undefined
+  // Date takes the 30th of February for the 2nd of March.
+  const real = time !== undefined && !Number.isNaN(time.getTime()) && day.toISOString().startsWith(text.slice(0, 10))
+  if (!real) throw badRequest(`${field}: must be an RFC 3339 time`)
   return `${time.toISOString().slice(0, 19)}Z`
 }
 
@@ -38,9 +41,9 @@ export const isScheduled = (row: Schedule): boolean => row.scheduleFrom !== ''
 export function scheduleHolds(row: Schedule, at: Date): boolean {
   if (!isScheduled(row)) return true
   const { scheduleFrom: from, scheduleTo: to } = row
-  const iso = at.toISOString()
-  if (!row.scheduleDaily) return iso >= from && `${iso.slice(0, 19)}Z` <= to
-  const clock = iso.slice(11, 19)
+  const second = at.toISOString().slice(0, 19)
+  if (!row.scheduleDaily) return `${second}Z` >= from && `${second}Z` <= to
+  const clock = second.slice(11)
   const [start, end] = [`${from}:00`, `${to}:00`]
   return start < end ? clock >= start && clock <= end : clock >= start || clock <= end
 }

@@ -84,7 +84,7 @@ export const BatchOutcome = Type.Object({
   failed: Type.Integer(),
   results: Type.Array(BatchResult),
 })
-export const BatchRefused = Type.Object({ error: Type.String(), ...BatchOutcome.properties })
+export const BatchRefused = Type.Intersect([Type.Object({ error: Type.String() }), Type.Partial(BatchOutcome)])
 
 /** From the control socket only (D70). */
 export const ScheduleInput = Type.Object(

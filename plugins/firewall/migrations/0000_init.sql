@@ -24,6 +24,7 @@ CREATE TABLE `firewall_rules` (
 	`schedule_daily` integer DEFAULT false NOT NULL
 );
 --> statement-breakpoint
+CREATE INDEX `firewall_rules_schedule` ON `firewall_rules` (`schedule_from`);--> statement-breakpoint
 CREATE TABLE `firewall_settings` (
 	`name` text PRIMARY KEY NOT NULL,
 	`value` text NOT NULL

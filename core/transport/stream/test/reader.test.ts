@@ -17,7 +17,7 @@ function stage(query: Record<string, string> = {}, latest = 0, size = 0) {
     })
   const outbox: Outbox = {
     stream: 's',
-    append: () => undefined,
+    append: async () => undefined,
     wake() {},
     onWake: () => () => {},
     after(since, limit) {
