@@ -1,4 +1,5 @@
 /** `npm run new-area NAME`: a working area from templates/area, migrations included. No other file needs an edit. */
+import { execFileSync } from 'node:child_process'
 import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { generateMigrations } from './generate.ts'
@@ -17,6 +18,10 @@ export function newArea(root: string, name: string): void {
     writeFileSync(path, readFileSync(path, 'utf8').replaceAll('AREA', name))
   }
   generateMigrations(root, `plugins/${name}`, 'init')
+  execFileSync(join(root, 'node_modules/.bin/biome'), ['format', '--write', `plugins/${name}`], {
+    cwd: root,
+    stdio: 'ignore',
+  })
 }
 
 if (import.meta.filename === process.argv[1]) {
