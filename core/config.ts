@@ -82,10 +82,13 @@ export function openConfig(keys: ConfigKeys, sources: ConfigSources): MutableCon
     async reload() {
       const before = current
       current = resolve(keys, sources)
-      for (const key of Object.keys(keys)) {
-        if (before.get(key)?.value === current.get(key)?.value || keys[key]?.effective !== 'now') continue
-        for (const listener of listeners) await listener(key)
-      }
+      const changed = Object.keys(keys).filter(
+        (key) => keys[key]?.effective === 'now' && before.get(key)?.value !== current.get(key)?.value,
+      )
+      // Each is told, whatever another makes of it: a tightened allow-list must hold even if the kernel refuses something.
+      const told = changed.flatMap((key) => listeners.map(async (listener) => listener(key)))
+      const failed = (await Promise.allSettled(told)).find((outcome) => outcome.status === 'rejected')
+      if (failed) throw failed.reason
     },
   }
 }

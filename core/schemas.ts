@@ -8,8 +8,8 @@ export const StringEnum = <const T extends readonly string[]>(values: T, options
 export const Problem = Type.Object({ error: Type.String() })
 export const Timestamp = Type.String({ description: 'RFC 3339, UTC' })
 
-/** Free text of at most 255 characters without control characters (D17). */
-export const FreeText = Type.String({ maxLength: 255, pattern: '^[^\\u0000-\\u001f\\u007f]*$' })
+/** Free text of at most 255 characters without control characters (D17) and lone surrogates, which UTF-8 cannot hold. */
+export const FreeText = Type.String({ maxLength: 255, pattern: '^[^\\u0000-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$' })
 /** A network device name as the kernel accepts it: dev_valid_name() in net/core/dev.c, further narrowed (D17). */
 export const InterfaceName = Type.String({ pattern: '^(?!\\.{1,2}$)[A-Za-z0-9_.-]{1,15}$' })
 export const Port = Type.Integer({ minimum: 1, maximum: 65535 })

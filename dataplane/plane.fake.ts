@@ -34,7 +34,8 @@ export function fakePlane(): FakePlane {
       walk(diff)
       return async () => walk(reversed(diff))
     },
-    connections: NO_CONNECTIONS,
+    // Rejecting keeps tests deterministic: background work on connections ends at once and changes nothing.
+    connections: { ...NO_CONNECTIONS, list: () => Promise.reject(new Error('a plane in memory has no connections')) },
     addExpiring: async () => {},
     close: async () => {},
   }

@@ -1,6 +1,7 @@
 /** Who is at the other end of a connection; worked out once per connection. */
 import type { Socket } from 'node:net'
 import ipaddr from 'ipaddr.js'
+import { inHex } from '../../dataplane/nft/text.ts'
 
 export interface Client {
   /** Canonical address, IPv4-mapped IPv6 unwrapped. Empty on the control socket. */
@@ -31,7 +32,9 @@ export function markControl(socket: Socket): void {
 export function clientAt(remote: string): Client {
   const bare = remote.replace(/%.*$/, '')
   if (!ipaddr.isValid(bare)) return { address: remote, key: remote, control: false }
-  const parsed = ipaddr.process(bare)
+  const read = ipaddr.parse(bare.includes(':') ? inHex(bare) : bare)
+  // Only ::ffff:a.b.c.d is an IPv4 client; ::a.b.c.d is an IPv6 address like any other.
+  const parsed = read instanceof ipaddr.IPv6 && read.isIPv4MappedAddress() ? read.toIPv4Address() : read
   if (parsed instanceof ipaddr.IPv4) return { address: parsed.toString(), key: parsed.toString(), control: false }
   const key = `${parsed.parts
     .slice(0, 4)

@@ -40,8 +40,9 @@ export const isMutation = (method: string): boolean => method !== 'GET' && metho
  * A segment that decodes to something with a slash keeps it escaped, so it cannot pass for two segments.
  */
 export function apiPath(url: string): string | undefined {
-  const query = url.indexOf('?')
-  const path = query < 0 ? url : url.slice(0, query)
+  // The router ends the path at either.
+  const end = url.search(/[?#]/)
+  const path = end < 0 ? url : url.slice(0, end)
   if (!path.startsWith('/api/v1/')) return undefined
   const rest = path.slice('/api/v1'.length)
   if (!rest.includes('%')) return rest

@@ -30,8 +30,15 @@ export function openGates({ config, credentials, licence, states, now }: GatePar
   const allowed = allowList(config)
   const locked = lockout(config, now)
   const rated = rate(config, now)
-  const known: Gate = ({ request, client, path }) =>
-    request.is404 || (path === undefined && !client.control) ? noSuchPath() : undefined
+  /** Below a prefix whose area is off nobody can say which paths there would be: the 503 of the last gate answers. */
+  const known: Gate = ({ request, client, path }) => {
+    const owner = path === undefined ? undefined : states.owner(path)
+    if (owner !== undefined && states.reasonOff(owner) !== undefined) return undefined
+    if (request.is404) return noSuchPath()
+    // The router also knows spellings that no gate has judged (`/%61pi/v1`, absolute form): they are nobody's path.
+    const control = client.control && request.routeOptions.url?.startsWith('/control/v1/') === true
+    return path === undefined && !control ? noSuchPath() : undefined
+  }
   const order: readonly Gate[] = [
     allowed.gate,
     locked.gate,
@@ -55,7 +62,9 @@ export function openGates({ config, credentials, licence, states, now }: GatePar
     }
     for (const gate of order) {
       const refusal = gate(call)
-      if (refusal !== undefined) return refusal
+      if (refusal === undefined) continue
+      if (!reply.hasHeader('ratelimit-limit')) rated.tell(call)
+      return refusal
     }
     request.caller = call.caller
     return undefined

@@ -36,6 +36,14 @@ const MAX_ADDRESSES = 100_000
  */
 export function lockout(config: Config, now: () => number): Lockout {
   const records = new Map<string, Record>()
+  const limits = { failures: 0, windowMs: 0, blockMs: 0 }
+  const read = () => {
+    limits.failures = config.int('api_auth_fail_limit')
+    limits.windowMs = config.int('api_auth_fail_window') * 1000
+    limits.blockMs = config.int('api_auth_block_seconds') * 1000
+  }
+  read()
+  config.onChange((key) => key.startsWith('api_auth_') && read())
 
   const refusal = (key: string): ApiError | undefined => {
     const record = records.get(key)
@@ -50,17 +58,17 @@ export function lockout(config: Config, now: () => number): Lockout {
     gate: ({ client }) => (records.size === 0 || client.control ? undefined : refusal(client.key)),
     fail(key) {
       const time = now()
-      const since = time - config.int('api_auth_fail_window') * 1000
+      const since = time - limits.windowMs
       const record = records.get(key) ?? { failures: [], blockedUntil: 0 }
-      record.failures = record.failures.filter((at) => at > since)
+      while ((record.failures[0] ?? time) <= since) record.failures.shift()
       record.failures.push(time)
-      if (record.failures.length >= config.int('api_auth_fail_limit')) {
-        record.blockedUntil = time + config.int('api_auth_block_seconds') * 1000
+      if (record.failures.length >= limits.failures) {
+        record.blockedUntil = time + limits.blockMs
         record.failures = []
       }
       records.delete(key)
       records.set(key, record)
-      if (records.size > MAX_ADDRESSES) forgetOldest(records, time)
+      if (records.size > MAX_ADDRESSES) forgetOldest(records)
     },
     blocks: () =>
       [...records]
@@ -68,16 +76,20 @@ export function lockout(config: Config, now: () => number): Lockout {
         .map(([address, { blockedUntil }]) => ({
           address,
           until: new Date(blockedUntil).toISOString(),
-          failures: config.int('api_auth_fail_limit'),
+          failures: limits.failures,
         })),
     unblock: (address) => records.delete(address),
   }
 }
 
-/** Insertion order is order of the last failure; a block that still runs is kept. */
-function forgetOldest(records: Map<string, Record>, time: number): void {
-  for (const [key, { blockedUntil }] of records) {
-    if (records.size <= MAX_ADDRESSES) return
-    if (blockedUntil <= time) records.delete(key)
+/**
+ * Insertion order is order of the last failure. The oldest go even if they are blocked: memory has to end somewhere.
+ * Many at once, because a Map that loses its first entry again and again is searched from its start each time.
+ */
+function forgetOldest(records: Map<string, Record>): void {
+  let count = MAX_ADDRESSES / 10
+  for (const key of records.keys()) {
+    records.delete(key)
+    if (--count <= 0) return
   }
 }

@@ -1,6 +1,6 @@
 import type { Config } from '../config.ts'
 import { type ApiError, tooMany } from '../errors.ts'
-import type { Gate } from './gate.ts'
+import type { Call, Gate } from './gate.ts'
 
 interface Bucket {
   tokens: number
@@ -10,6 +10,8 @@ interface Bucket {
 
 export interface Rate {
   gate: Gate
+  /** Says in the headers what is left; before any gate, so that every answer says it (D18). */
+  tell(call: Pick<Call, 'client' | 'reply'>): void
   /** Takes one token for `key`, for handshakes outside Fastify. */
   take(key: string): ApiError | undefined
 }
@@ -49,16 +51,21 @@ export function rate(config: Config, now: () => number): Rate {
     return tooMany('RATE_LIMITED', 'rate limit exceeded', (1 - bucket.tokens) / perMs / 1000)
   }
 
+  const tell: Rate['tell'] = ({ client, reply }) => {
+    if (client.control) return
+    const { tokens } = bucketOf(client.key)
+    reply.header('ratelimit-limit', burst)
+    reply.header('ratelimit-remaining', Math.floor(tokens))
+    reply.header('ratelimit-reset', Math.ceil((burst - tokens) / perMs / 1000))
+  }
+
   return {
     take: (key) => spend(bucketOf(key)),
-    gate({ client, reply }) {
-      if (client.control) return undefined
-      const bucket = bucketOf(client.key)
-      const refusal = spend(bucket)
-      const left = Math.floor(bucket.tokens)
-      reply.header('ratelimit-limit', burst)
-      reply.header('ratelimit-remaining', left)
-      reply.header('ratelimit-reset', Math.ceil((burst - bucket.tokens) / perMs / 1000))
+    tell,
+    gate(call) {
+      if (call.client.control) return undefined
+      const refusal = spend(bucketOf(call.client.key))
+      tell(call)
       return refusal
     },
   }

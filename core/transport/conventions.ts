@@ -1,10 +1,9 @@
 /** What holds for every route: JSON in and out, strict types, request ids, compression. */
 import { randomBytes } from 'node:crypto'
-import { pipeline, Readable } from 'node:stream'
 import { promisify } from 'node:util'
-import { createGzip, gzip } from 'node:zlib'
+import { gzip } from 'node:zlib'
 import Fastify, { type FastifyBaseLogger, type FastifyInstance, type FastifyRequest, LogController } from 'fastify'
-import type { ApiError } from '../errors.ts'
+import { type ApiError, badRequest } from '../errors.ts'
 import type { Gates } from '../gates/index.ts'
 import { parseBody } from './json.ts'
 import { answerError, violationText } from './problems.ts'
@@ -29,6 +28,7 @@ export function openServer(logger: FastifyBaseLogger, gates: () => Gates): Fasti
     schemaErrorFormatter: (violations, where) => new Error(violationText(violations, where)),
     // A URL that cannot be decoded reaches no hook: the gates are asked here, so that it tells a stranger nothing.
     frameworkErrors(error, request, reply) {
+      reply.header('x-request-id', request.id)
       const refusal: ApiError | undefined = gates().judge(request as FastifyRequest, reply)
       return answerError(refusal ?? error, request as FastifyRequest, reply)
     },
@@ -46,6 +46,7 @@ export function openServer(logger: FastifyBaseLogger, gates: () => Gates): Fasti
   app.addHook('onRequest', (request, reply, done) => {
     reply.header('x-request-id', request.id)
     if (request.method === 'DELETE' || request.method === 'GET' || request.method === 'HEAD') ignoreBody(request)
+    else if (request.headers['content-type'] !== undefined) forgetType(request)
     done()
   })
   return app
@@ -54,17 +55,23 @@ export function openServer(logger: FastifyBaseLogger, gates: () => Gates): Fasti
 /** Hooks that come after the gates. */
 export function addConventions(app: FastifyInstance): void {
   app.addHook('onRoute', (route) => {
-    const body = route.schema?.body as { type?: string; required?: string[]; properties?: object } | undefined
-    if (body?.type !== 'object') return
-    const known = new Set(Object.keys(body.properties ?? {}))
+    const body = route.schema?.body as { type?: string; properties?: object } | undefined
+    const takesBody = [route.method].flat().some((method) => method === 'POST' || method === 'PUT')
+    if (!takesBody || (body !== undefined && body.type !== 'object')) return
+    const known = new Set(Object.keys(body?.properties ?? {}))
     const strict = route.config?.strict === true
     const own = route.preValidation === undefined ? [] : [route.preValidation].flat()
     route.preValidation = [
       (request, reply, done) => {
         // Without a body and without a Content-Type no parser runs, and nothing equals `{}` (D11).
-        request.body ??= {}
-        if (!strict) nameIgnored(request.body, known, (list) => reply.header('x-ignored-fields', list))
-        done()
+        if (request.body === undefined) request.body = {}
+        const [first, ...others] = unknownKeys(request.body, known)
+        if (first === undefined) done()
+        else if (strict) done(badRequest(`unrecognised key: ${first.slice(0, 64)}`))
+        else {
+          reply.header('x-ignored-fields', [first, ...others].slice(0, 20).map(headerText).join(','))
+          done()
+        }
       },
       ...own,
     ]
@@ -72,16 +79,19 @@ export function addConventions(app: FastifyInstance): void {
   app.addHook('onSend', async (request, reply, payload) => {
     if (!isJson(reply.getHeader('content-type'))) return payload
     reply.header('vary', 'accept-encoding')
-    // Only long lists are streams.
-    if (payload instanceof Readable && acceptsGzip(request.headers['accept-encoding'])) {
-      reply.header('content-encoding', 'gzip')
-      return pipeline(payload, createGzip(), () => {})
-    }
     if (typeof payload !== 'string') return payload
     if (Buffer.byteLength(payload) < COMPRESS_FROM || !acceptsGzip(request.headers['accept-encoding'])) return payload
     reply.header('content-encoding', 'gzip').removeHeader('content-length')
     return compress(payload)
   })
+}
+
+/** D12: without a body its type says nothing. */
+function forgetType({ raw: { headers } }: FastifyRequest): void {
+  const length = headers['content-length']
+  if (headers['transfer-encoding'] === undefined && (length === undefined || Number(length) === 0)) {
+    delete headers['content-type']
+  }
 }
 
 /** D12: a body on a read or a deletion has no meaning and no consequence. */
@@ -93,13 +103,13 @@ function ignoreBody(request: FastifyRequest): void {
   delete headers['transfer-encoding']
 }
 
-function nameIgnored(body: unknown, known: ReadonlySet<string>, set: (list: string) => void): void {
-  if (typeof body !== 'object' || body === null || Array.isArray(body)) return
-  const ignored = Object.keys(body).filter((key) => !known.has(key))
-  if (ignored.length === 0) return
-  const safe = ignored.slice(0, 20).map((key) => key.replace(/[^\x21-\x7e]|,/g, '?').slice(0, 64))
-  set(safe.join(','))
+/** Keys that the route does not know. */
+function unknownKeys(body: unknown, known: ReadonlySet<string>): string[] {
+  if (typeof body !== 'object' || body === null || Array.isArray(body)) return []
+  return Object.keys(body).filter((key) => !known.has(key))
 }
+
+const headerText = (key: string) => key.replace(/[^\x21-\x7e]|,/g, '?').slice(0, 64)
 
 const isJson = (type: unknown) => typeof type === 'string' && type.startsWith('application/json')
 

@@ -1,5 +1,4 @@
-/** Whole collections, however long: a short one is one statement, a long one is sent page by page from one snapshot. */
-import { Readable } from 'node:stream'
+/** Whole collections, however long: a short one is one statement, a long one is put together page by page from one snapshot. */
 import type { FastifyReply } from 'fastify'
 import type { Db } from '../area.ts'
 import type { Store } from '../state/store.ts'
@@ -15,27 +14,35 @@ export interface Pages<Row> {
   view(row: Row): object | undefined
 }
 
-export function sendList<Row>(reply: Pick<FastifyReply, 'send' | 'type'>, store: Store, pages: Pages<Row>): void {
+/**
+ * Answers with `{[key]: […]}`; the handler returns what this returns. The event loop gets its turn after every page.
+ */
+export async function sendList<Row>(
+  reply: Pick<FastifyReply, 'send' | 'type'>,
+  store: Store,
+  pages: Pages<Row>,
+): Promise<never> {
   const first = pages.page(store.read, undefined)
-  if (first.length < PAGE) reply.send({ [pages.key]: first.flatMap((row) => pages.view(row) ?? []) })
-  else reply.type('application/json; charset=utf-8').send(Readable.from(chunks(store, pages), { objectMode: false }))
+  const answered =
+    first.length < PAGE
+      ? reply.send({ [pages.key]: first.flatMap((row) => pages.view(row) ?? []) })
+      : reply.type('application/json; charset=utf-8').send(await assemble(store, pages))
+  // A handler that returns the reply has answered; Fastify's types know only handlers that return the payload.
+  return answered as never
 }
 
-async function* chunks<Row>(store: Store, { key, page, view }: Pages<Row>): AsyncGenerator<string> {
+async function assemble<Row>(store: Store, { key, page, view }: Pages<Row>): Promise<string> {
   const snapshot = store.snapshot()
   try {
-    yield `{${JSON.stringify(key)}:[`
-    let separator = ''
+    const parts: string[] = []
     for (let last: Row | undefined; ; ) {
       const rows = page(snapshot.db, last)
-      const text = rows.flatMap((row) => view(row) ?? []).map((row) => JSON.stringify(row))
-      if (text.length > 0) yield separator + text.join(',')
-      if (text.length > 0) separator = ','
+      for (const row of rows.flatMap((row) => view(row) ?? [])) parts.push(JSON.stringify(row))
       last = rows.at(-1)
       if (rows.length < PAGE) break
       await new Promise(setImmediate)
     }
-    yield ']}'
+    return `{${JSON.stringify(key)}:[${parts.join(',')}]}`
   } finally {
     snapshot.close()
   }

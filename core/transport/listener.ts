@@ -19,7 +19,14 @@ export interface RestListener extends Listener {
   setCertificate(material: { cert: string; key: string }): void
 }
 
-const TIMEOUTS = { requestTimeout: 30_000, headersTimeout: 15_000, keepAliveTimeout: 75_000 }
+/** Node would refuse a request without Host with an empty body; we answer it in our shape. */
+const OPTIONS = {
+  requireHostHeader: false,
+  requestTimeout: 30_000,
+  headersTimeout: 15_000,
+  connectionsCheckingInterval: 5000,
+  keepAliveTimeout: 75_000,
+}
 
 /** HTTPS on `address:port`; there is no plaintext listener. An empty address means all of them. */
 export async function listenRest(
@@ -27,8 +34,8 @@ export async function listenRest(
   options: { address: string; port: number; cert: string; key: string },
 ): Promise<RestListener> {
   const { cert, key } = options
-  const server = https.createServer({ cert, key, minVersion: 'TLSv1.2', ...TIMEOUTS }, handler)
-  const close = track(server)
+  const server = https.createServer({ cert, key, minVersion: 'TLSv1.2', ...OPTIONS })
+  const close = serve(server, handler)
   await listening(server, () => server.listen(options.port, ...(options.address === '' ? [] : [options.address])))
   const { address, port, family } = server.address() as AddressInfo
   return {
@@ -40,9 +47,9 @@ export async function listenRest(
 
 /** Plain HTTP on a unix socket of mode 0600. A socket file left by a crash is replaced. */
 export async function listenControl(handler: Handler, path: string): Promise<Listener> {
-  const server = http.createServer(TIMEOUTS, handler)
+  const server = http.createServer(OPTIONS)
   server.on('connection', markControl)
-  const close = track(server)
+  const close = serve(server, handler)
   rmSync(path, { force: true })
   // The file must never exist with a wider mode, not even for a moment.
   const umask = process.umask(0o177)
@@ -66,14 +73,28 @@ function listening(server: Server, start: () => void): Promise<void> {
   })
 }
 
-/** Answers malformed HTTP in our own shape, and knows the connections so that a stop can end them. */
-function track(server: Server): (graceMs: number) => Promise<void> {
+/** Hands requests to `handler`, answers what is no request in our own shape, and knows the connections for the stop. */
+function serve(server: Server, handler: Handler): (graceMs: number) => Promise<void> {
   const sockets = new Set<Socket>()
+  const answering = new WeakMap<Socket, ServerResponse>()
   server.on('connection', (socket) => {
     sockets.add(socket)
     socket.once('close', () => sockets.delete(socket))
   })
-  server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => answerBroken(error, socket))
+  server.on('request', (request, response) => {
+    answering.set(request.socket, response)
+    if (request.httpVersion === '1.1' && request.headers.host === undefined) {
+      refuse(response, 400, 'the Host header is required')
+    } else handler(request, response)
+  })
+  server.on('checkExpectation', (_request, response) => refuse(response, 417, 'this expectation cannot be met'))
+  server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
+    const response = answering.get(socket)
+    // What follows a request must not answer in its place: that answer may say that a change was carried out.
+    const pending = response !== undefined && !response.writableFinished && response.req.complete
+    if (pending) response.once('close', () => socket.destroy())
+    else answerBroken(error, socket)
+  })
   return async (graceMs) => {
     const closed = new Promise<void>((resolve) => server.close(() => resolve()))
     server.closeIdleConnections()
@@ -83,6 +104,16 @@ function track(server: Server): (graceMs: number) => Promise<void> {
     await closed
     clearTimeout(timer)
   }
+}
+
+function refuse(response: ServerResponse, status: number, error: string): void {
+  const body = JSON.stringify({ error })
+  response.writeHead(status, {
+    'content-type': 'application/json; charset=utf-8',
+    'content-length': body.length,
+    connection: 'close',
+  })
+  response.end(body)
 }
 
 function answerBroken(error: NodeJS.ErrnoException, socket: Socket): void {

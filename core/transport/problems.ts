@@ -27,23 +27,23 @@ export function violationText(violations: readonly Violation[], where = 'body'):
   }
 }
 
-function asApiError(error: FastifyError | ApiError): ApiError | undefined {
+function asApiError(error: unknown): ApiError | undefined {
   if (error instanceof ApiError) return error
-  if (error.code === 'FST_ERR_CTP_BODY_TOO_LARGE') return new ApiError(413, error.code, 'body over 1 MiB')
-  if (error.code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE') {
-    return new ApiError(415, error.code, 'Content-Type must be application/json')
+  if (!(error instanceof Error)) return undefined
+  const { code, statusCode = 500 } = error as FastifyError
+  if (code === 'FST_ERR_CTP_BODY_TOO_LARGE') return new ApiError(413, code, 'body over 1 MiB')
+  if (code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE') {
+    return new ApiError(415, code, 'Content-Type must be application/json')
   }
-  const status = error.statusCode ?? 500
-  return status >= 400 && status < 500 ? new ApiError(status, error.code ?? 'BAD_REQUEST', error.message) : undefined
+  const refused = statusCode >= 400 && statusCode < 500
+  return refused ? new ApiError(statusCode, code ?? 'BAD_REQUEST', error.message) : undefined
 }
 
 /** Fastify's error handler, also used for what fails before routing. */
-export function answerError(
-  error: FastifyError | ApiError,
-  request: FastifyRequest,
-  reply: FastifyReply,
-): FastifyReply {
+export function answerError(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const known = asApiError(error)
+  // A shape that a route declares for a status is its own; refusals look the same everywhere.
+  reply.serializer(JSON.stringify)
   if (known === undefined) {
     request.log.error({ err: error, request_id: request.id }, 'a request failed')
     return reply.code(500).type('application/json; charset=utf-8').send({ error: 'internal error' })

@@ -31,7 +31,7 @@ export function parsePrefix(input: string): Prefix | undefined {
   const width = family === 4 ? 32 : 128
   const length = slash < 0 ? width : prefixLength(input.slice(slash + 1), width)
   if (length === undefined) return undefined
-  const parsed = family === 4 ? ipaddr.IPv4.parse(address) : ipaddr.IPv6.parse(address)
+  const parsed = family === 4 ? ipaddr.IPv4.parse(address) : ipaddr.IPv6.parse(inHex(address))
   const bytes = parsed.toByteArray().map((byte, index) => {
     const kept = Math.min(8, Math.max(0, length - index * 8))
     return byte & (0xff00 >> kept) & 0xff
@@ -39,6 +39,14 @@ export function parsePrefix(input: string): Prefix | undefined {
   const network = ipaddr.fromByteArray(bytes)
   const text = network.kind() === 'ipv6' ? canonical6(bytes) : network.toString()
   return { family, text: length === width ? text : `${text}/${length}`, bytes, length }
+}
+
+/** Writes a dotted tail in hex: ipaddr.js takes `::192.0.2.7` for the IPv4-mapped address, which is another one. */
+export function inHex(address: string): string {
+  return address.replace(/(\d+)\.(\d+)\.(\d+)\.(\d+)$/, (_, ...bytes) => {
+    const [a = 0, b = 0, c = 0, d = 0] = bytes.slice(0, 4).map(Number)
+    return `${(a * 256 + b).toString(16)}:${(c * 256 + d).toString(16)}`
+  })
 }
 
 function prefixLength(text: string, width: number): number | undefined {

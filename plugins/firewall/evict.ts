@@ -30,23 +30,28 @@ export function startEviction(context: AreaContext): Stop {
   let again = false
   let stopped = false
 
-  const work = async () => {
+  const pass = async () => {
     try {
-      do {
-        again = false
-        const drops = queries(read).pendingRules.all({ limit: 5000 })
-        if (drops.length === 0) continue
-        await evict(context, drops)
-        await delay(INTERVAL_MS)
-      } while (again && !stopped)
+      const drops = queries(read).pendingRules.all({ limit: 5000 })
+      if (drops.length === 0) return
+      await evict(context, drops)
+      await delay(INTERVAL_MS)
     } catch (error) {
-      log.error({ err: error }, 'connections could not be ended; this is tried again after the next change')
+      log.warn({ err: error }, 'connections could not be ended; this is tried again after the next change')
     }
-    running = undefined
   }
+  /** One pass at a time; what comes in during one has the next. */
   const start = () => {
     again = true
-    running ??= work()
+    running ??= (async () => {
+      // The first turn goes to whoever called, so `running` is set before the loop can end.
+      await Promise.resolve()
+      while (again && !stopped) {
+        again = false
+        await pass()
+      }
+      running = undefined
+    })()
   }
   const stopListening = context.onCommit(start)
   const stopSchedules = watchSchedules(context)

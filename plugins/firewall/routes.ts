@@ -13,6 +13,7 @@ import type { Row } from './tables.ts'
 
 const AREA = 'firewall'
 const strict = { config: { strict: true } }
+const ruleId = ({ params }: { params: unknown }): string => (params as { id: string }).id
 
 export function routes(app: TypedApp): void {
   const { config, store } = app.agent
@@ -23,7 +24,7 @@ export function routes(app: TypedApp): void {
     { schema: { summary: 'All rules', querystring: schema.RuleQuery, response: { 200: schema.RuleList } } },
     (request, reply) => {
       const { chain } = request.query
-      sendList<Row>(reply, store, {
+      return sendList<Row>(reply, store, {
         key: 'rules',
         page: (db, last) => queries(db).page.all({ after: last?.id ?? 0 }),
         // Every rule applies in prerouting, those that an earlier release kept under another name included.
@@ -55,17 +56,17 @@ export function routes(app: TypedApp): void {
     (request, reply) => carryOut(request, reply, AREA, (tx) => setDefault(tx, request.body.default_action)),
   )
   app.get('/rules/:id', { schema: { summary: 'One rule', response: { 200: schema.Rule } } }, (request) =>
-    toRule(find(store.read, ruleId(request.params))),
+    toRule(find(store.read, ruleId(request))),
   )
   app.put(
     '/rules/:id',
     { ...strict, schema: { summary: 'Replace a rule', body: schema.RuleInput, response: { 200: schema.RuleUpdated } } },
-    (request, reply) => carryOut(request, reply, AREA, (tx) => replaceRule(tx, ruleId(request.params), request.body)),
+    (request, reply) => carryOut(request, reply, AREA, (tx) => replaceRule(tx, ruleId(request), request.body)),
   )
   app.delete(
     '/rules/:id',
     { schema: { summary: 'Delete a rule', response: { 200: schema.RuleDeleted } } },
-    (request, reply) => carryOut(request, reply, AREA, (tx) => deleteRule(tx, ruleId(request.params))),
+    (request, reply) => carryOut(request, reply, AREA, (tx) => deleteRule(tx, ruleId(request))),
   )
   batchRoute(app, max)
 }
@@ -92,12 +93,6 @@ function batchRoute(app: TypedApp, max: () => number): void {
       }
     },
   )
-}
-
-/** An id that is no positive integer names no rule: 404, like any other unknown one. */
-function ruleId(params: unknown): number {
-  const { id } = params as { id: string }
-  return /^[1-9][0-9]{0,15}$/.test(id) ? Number(id) : 0
 }
 
 function itemCheck(): ItemCheck {

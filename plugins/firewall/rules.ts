@@ -96,9 +96,10 @@ export function createRule(tx: Db, input: RuleInput, max: number): Change<{ stat
 }
 
 /** Swaps in one step: a new id, the old one's place among equals, and its schedule (D66). */
-export function replaceRule(tx: Db, id: number, input: RuleInput): Change<{ status: 'updated'; rule: Rule }> {
+export function replaceRule(tx: Db, path: string, input: RuleInput): Change<{ status: 'updated'; rule: Rule }> {
   const fields = readInput(input)
-  const old = find(tx, id)
+  const old = find(tx, path)
+  const { id } = old
   queries(tx).remove.run({ id })
   const { scheduleFrom, scheduleTo, scheduleDaily } = old
   const row = insert(tx, fields, Number.POSITIVE_INFINITY, old.tie, { scheduleFrom, scheduleTo, scheduleDaily })
@@ -110,8 +111,9 @@ export function replaceRule(tx: Db, id: number, input: RuleInput): Change<{ stat
   }
 }
 
-export function deleteRule(tx: Db, id: number): Change<{ status: 'deleted'; id: number }> {
-  const row = find(tx, id)
+export function deleteRule(tx: Db, path: string): Change<{ status: 'deleted'; id: number }> {
+  const row = find(tx, path)
+  const { id } = row
   queries(tx).remove.run({ id })
   return {
     result: { status: 'deleted', id },
@@ -138,8 +140,8 @@ export function setDefault(
 }
 
 /** Puts a rule on a schedule, or takes it off one (`undefined`). */
-export function scheduleRule(tx: Db, id: number, input: ScheduleInput | undefined): Change<Row> {
-  find(tx, id)
+export function scheduleRule(tx: Db, path: string, input: ScheduleInput | undefined): Change<Row> {
+  const { id } = find(tx, path)
   const schedule = input === undefined ? NO_SCHEDULE : parseSchedule(input)
   const row = tx.update(rules).set(schedule).where(eq(rules.id, id)).returning().get()
   markPending(tx, row)
@@ -164,9 +166,11 @@ export function inserted<T>(result: T, rows: readonly Row[]): Change<T> {
   }
 }
 
-export function find(db: Db, id: number): Row {
+/** The rule with the id that stands in a path. Text that is no id names no rule, like any other unknown one: 404. */
+export function find(db: Db, path: string): Row {
+  const id = /^[1-9][0-9]{0,14}$/.test(path) ? Number(path) : 0
   const row = queries(db).byId.get({ id })
-  if (row === undefined) throw notFound('rule', id)
+  if (row === undefined) throw notFound('rule', path.replace(/[^\x21-\x7e]/g, '?').slice(0, 64))
   return row
 }
 

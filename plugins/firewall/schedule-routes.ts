@@ -15,14 +15,14 @@ export function scheduleRoutes(app: TypedApp): void {
   const { store } = app.agent
   app.get('/rules', () => ({ rules: [...everyRule(store.read)].map(withSchedule) }))
   app.put('/rules/:id/schedule', { schema: { params: Params, body: ScheduleInput } }, async (request, reply) => {
-    const id = Number(request.params.id)
+    const { id } = request.params
     return {
       status: 'updated',
       rule: withSchedule(await carryOut(request, reply, 'firewall', (tx) => scheduleRule(tx, id, request.body))),
     }
   })
   app.delete('/rules/:id/schedule', { schema: { params: Params } }, async (request, reply) => {
-    const id = Number(request.params.id)
+    const { id } = request.params
     return {
       status: 'updated',
       rule: withSchedule(await carryOut(request, reply, 'firewall', (tx) => scheduleRule(tx, id, undefined))),

@@ -246,3 +246,32 @@ t.test('conv-09 conv-10 conv-11 conv-12 D14 JSON of 1 KiB and more is compressed
   t.equal((await get('/docs', 'gzip')).headers['content-encoding'], 'gzip')
   t.equal(acceptsGzip(undefined), false)
 })
+
+t.test('conv-07 conv-09 conv-12 D13 a long list is whole, compressed or not, and so is HEAD of it', async (t) => {
+  const { agent, call } = await openAgent(t)
+  const rules = Array.from({ length: 1234 }, (_, i) => ({ action: 'drop', comment: `é ${i}` }))
+  t.equal((await call('POST', `${P}/rules/batch`, { rules })).status, 200)
+  const url = `${P}/rules`
+  const headers = { authorization: `Bearer ${TOKEN}` }
+  const plain = await agent.app.inject({ method: 'GET', url, headers })
+  const comments = plain.json<{ rules: { comment: string }[] }>().rules.map(({ comment }) => comment)
+  t.same(
+    comments,
+    rules.map(({ comment }) => comment),
+  )
+  const packed = await agent.app.inject({ method: 'GET', url, headers: { ...headers, 'accept-encoding': 'gzip' } })
+  t.equal(packed.headers['content-encoding'], 'gzip')
+  t.ok(gunzipSync(packed.rawPayload).equals(plain.rawPayload), 'the same bytes')
+  for (const accept of ['gzip', 'identity']) {
+    const head = await agent.app.inject({ method: 'HEAD', url, headers: { ...headers, 'accept-encoding': accept } })
+    t.same([head.statusCode, head.payload], [200, ''], accept)
+    t.match(head.headers, { 'content-type': 'application/json; charset=utf-8', vary: 'accept-encoding' }, accept)
+  }
+  const lists = Array.from({ length: 8 }, () => call('GET', `${url}?chain=prerouting`))
+  await call('DELETE', `${url}/1`)
+  for (const { body } of await Promise.all(lists)) {
+    const { length } = body.rules as unknown[]
+    t.ok(length === 1234 || length === 1233, `${length}: a list is of one moment`)
+  }
+  t.equal(((await call('GET', url)).body.rules as unknown[]).length, 1233)
+})

@@ -11,6 +11,7 @@ export interface ProbeRoute {
   access?: 'tenant'
   strict?: true
   body?: TSchema
+  response?: Record<number, TSchema>
   /** What the handler answers or throws; without it `{status: 'updated', id: 'probe'}`. */
   answer?: (request: FastifyRequest, reply: FastifyReply) => unknown
 }
@@ -36,12 +37,12 @@ export function probe(name: string, prefixes: readonly string[], routes: readonl
     name,
     prefixes,
     routes(app) {
-      for (const { method, path, access, strict, body, answer } of routes) {
+      for (const { method, path, access, strict, body, response, answer } of routes) {
         app.route({
           method,
           url: path,
           config: { ...(access && { access }), ...(strict && { strict }) },
-          schema: { summary: `${method} ${path}`, ...(body && { body }) },
+          schema: { summary: `${method} ${path}`, ...(body && { body }), ...(response && { response }) },
           handler: async (request, reply) => {
             hits.push({
               method,

@@ -15,5 +15,8 @@ export function snapshot({ agent, plane }: Pick<BuiltAgent, 'agent' | 'plane'>):
     const all = read.all<Record<string, unknown>>(sql.raw(`select * from "${name}" order by 1`))
     return [name, name === 'core_marks' ? all.filter((row) => !String(row.name).startsWith('license_')) : all] as const
   })
-  return { rows: Object.fromEntries(rows), entries: [...plane.entries.values()] }
+  return {
+    rows: Object.fromEntries(rows),
+    entries: [...plane.entries.values()].sort((a, b) => (a.key < b.key ? -1 : 1)),
+  }
 }

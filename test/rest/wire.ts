@@ -1,15 +1,17 @@
 /** HTTP byte by byte: what a client may send that no client library would. */
-import http from 'node:http'
+import http, { type Server } from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'
 import tls from 'node:tls'
 import type { Agent } from '../../core/app.ts'
-import { type Listener, listenRest } from '../../core/transport/listener.ts'
+import { type Handler, type Listener, listenRest } from '../../core/transport/listener.ts'
 import { type Certificate, loadCertificate } from '../../core/transport/tls.ts'
 import { scratch } from '../build.ts'
 import type { Scope } from '../netns.ts'
 
 export interface Served {
   port: number
+  /** The server behind the listener, once it has had a request. */
+  server(): Server
   certificate: Certificate
   listener: Listener
 }
@@ -23,10 +25,23 @@ export async function serve(t: Scope, agent: Agent): Promise<Served> {
     now: new Date(),
   })
   agent.publicKey = () => certificate.spkiPem
-  const handler = agent.app.routing.bind(agent.app)
+  let server: Server | undefined
+  const handler: Handler = (request, response) => {
+    // node:http leaves the server on each of its sockets.
+    server = (request.socket as Socket & { server?: Server }).server
+    agent.app.routing(request, response)
+  }
   const listener = await listenRest(handler, { ...certificate, address: '127.0.0.1', port: 0 })
   t.teardown(() => listener.close(0))
-  return { port: Number(listener.where.split(':').at(-1)), certificate, listener }
+  return {
+    port: Number(listener.where.split(':').at(-1)),
+    certificate,
+    listener,
+    server() {
+      if (server === undefined) throw new Error('the listener has had no request yet')
+      return server
+    },
+  }
 }
 
 /** The same application over plain TCP, for volume. */
@@ -59,8 +74,12 @@ export interface Line {
   destroy(): void
 }
 
-export const plainLine = (t: Scope, port: number): Promise<Line> =>
-  open(t, (ready) => connect({ host: '127.0.0.1', port, allowHalfOpen: true }, ready))
+/** Plain, to a loopback port or to a unix socket. */
+export const plainLine = (t: Scope, to: number | string): Promise<Line> =>
+  open(t, (ready) => {
+    const place = typeof to === 'string' ? { path: to } : { host: '127.0.0.1', port: to }
+    return connect({ ...place, allowHalfOpen: true }, ready)
+  })
 export const tlsLine = (t: Scope, port: number): Promise<Line> =>
   open(t, (ready) => {
     const socket = connect({ host: '127.0.0.1', port, allowHalfOpen: true })

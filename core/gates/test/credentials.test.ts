@@ -178,15 +178,15 @@ t.test('auth-14 unknown paths without a credential are 401 and tell nothing', as
 t.test('auth-16 auth-17 auth-18 api_allowed_ips admits what it lists, at once and before all else', async (t) => {
   const { agent } = await openAgent(t)
   const from = async (address: string, url = `${P}/status`) => (await ask(agent, 'GET', url, { from: address })).status
-  const allow = (list: string) => {
+  const allow = async (list: string) => {
     agent.overrides.change((content) => {
       content.config.api_allowed_ips = list
     })
-    agent.config.reload()
+    await agent.config.reload()
   }
   for (const address of ['192.0.2.1', '2001:db8::1', '::ffff:192.0.2.1']) t.equal(await from(address), 200, address)
 
-  allow('192.0.2.7, 198.51.100.0/24, 2001:db8:1::/48, 2001:db8:2::9')
+  await allow('192.0.2.7, 198.51.100.0/24, 2001:db8:1::/48, 2001:db8:2::9')
   const admitted = ['192.0.2.7', '::ffff:192.0.2.7', '198.51.100.0', '198.51.100.255', '2001:db8:1::1', '2001:db8:2::9']
   const refused = ['192.0.2.8', '::ffff:192.0.2.8', '198.51.101.0', '2001:db8:2::8', '127.0.0.1', '::1']
   for (const address of admitted) t.equal(await from(address), 200, address)
@@ -198,10 +198,10 @@ t.test('auth-16 auth-17 auth-18 api_allowed_ips admits what it lists, at once an
   }
   const spoofed = { 'x-forwarded-for': '192.0.2.7', 'x-real-ip': '192.0.2.7', forwarded: 'for=192.0.2.7' }
   t.equal((await ask(agent, 'GET', `${P}/health`, { from: '192.0.2.8', headers: spoofed })).status, 403, 'D38')
-  allow('0.0.0.0/0')
+  await allow('0.0.0.0/0')
   t.equal(await from('2001:db8::1'), 403, 'IPv4 for all is not IPv6 for all')
   t.equal(await from('::ffff:203.0.113.5'), 200)
-  allow('')
+  await allow('')
   t.equal(await from('192.0.2.8'), 200)
 })
 
@@ -214,6 +214,19 @@ t.test('auth-16 an IPv6 address that merely ends in a listed IPv4 one is not on 
       from,
     )
   }
+})
+
+t.test('auth-16 a reload that the kernel refuses still closes the API to who is no longer listed', async (t) => {
+  const { agent, plane } = await openAgent(t)
+  plane.observe = async () => {
+    throw new Error('no netlink')
+  }
+  agent.overrides.change((content) => {
+    content.config.api_allowed_ips = '192.0.2.7'
+  })
+  await t.rejects(agent.config.reload(), { message: 'no netlink' })
+  t.equal(agent.config.text('api_allowed_ips'), '192.0.2.7', 'the configuration says so')
+  t.equal((await ask(agent, 'GET', `${P}/status`, { from: '192.0.2.8' })).status, 403, 'and so does the gate')
 })
 
 t.test('tkey-01 tkey-02 tkey-19 a tenant key outside its tenant, over every route', async (t) => {

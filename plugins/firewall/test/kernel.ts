@@ -9,15 +9,22 @@ export interface KernelRule {
 /** The whole table as nft prints it; times in UTC. */
 export const table = (ns: Netns): string => ns.run('env', 'TZ=UTC', 'nft', 'list', 'table', 'inet', 'stratum')
 
-/** Rules of each chain in order. */
+/** Rules of each chain in order; where a rule names a set with fixed elements, those stand in its place. */
 export function chains(listing: string): Map<string, KernelRule[]> {
+  const sets = new Map(
+    Array.from(
+      listing.matchAll(/^\tset (\S+) \{\n(?:\t\t.*\n)*?\t\telements = (\{.*\})\n\t\}/gm),
+      ([, name = '', elements]) => [name, elements],
+    ),
+  )
+  const spelt = (line: string) => line.replace(/@(\w+)/g, (whole, name: string) => sets.get(name) ?? whole)
   const found = new Map<string, KernelRule[]>()
   let rules: KernelRule[] = []
   for (const line of listing.split('\n')) {
     const name = /^\tchain (\S+) \{$/.exec(line)?.[1]
     if (name !== undefined || line === '\t}') rules = []
     if (name !== undefined) found.set(name, rules)
-    else if (line.startsWith('\t\t') && !/^\t\ttype \S+ hook /.test(line)) rules.push(split(line.trim()))
+    else if (line.startsWith('\t\t') && !/^\t\ttype \S+ hook /.test(line)) rules.push(split(spelt(line.trim())))
   }
   return found
 }

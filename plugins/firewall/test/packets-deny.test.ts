@@ -58,6 +58,19 @@ t.test('fw-39 the node has the answers to what it asks itself', async (t) => {
   await reset()
 })
 
+t.test('fw-39 D71 an error about an admitted connection passes, and what stands when deny comes stays', async (t) => {
+  // An error of ICMP ends up in a connected socket, and its process says so.
+  const unanswered = `const s = require('node:dgram').createSocket('udp4').on('error', (e) => { console.log(e.code); process.exit() })
+    s.connect(1002, '${SERVER.v4}', () => s.send('?')); setTimeout(() => process.exit(), 3000)`
+  const standing = await client.open(tcp(SERVER.v4, 1001))
+  await deny()
+  t.ok(await standing.lives(), 'a connection that stood before is left alone')
+  await sees(t, client, { drop: [tcp(SERVER.v4, 1001)] }, 'control: a new one is not admitted')
+  await rule({ action: 'accept', protocol: 'udp', dest_port: 1002 })
+  t.equal(client.ns.run(process.execPath, '-e', unanswered).trim(), 'ECONNREFUSED', 'port unreachable')
+  await reset()
+})
+
 t.test('D71 default deny spares neighbour discovery', async (t) => {
   await deny()
   await rule({ action: 'accept', dest_port: 1000 })

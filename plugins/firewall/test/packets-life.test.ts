@@ -1,5 +1,5 @@
 /** Rules and traffic through the life of the agent: restart, stop, kill, reboot, meddling, a frozen licence. */
-import { writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { signLicence } from '../../../core/licence/file.ts'
@@ -136,6 +136,41 @@ t.test('persist-02 what was acknowledged before SIGKILL is there, and nothing by
   t.ok(half === 0 || half === batch.length, `${half} rules of a batch of ${batch.length}`)
   t.equal([...walk(chains(table(router)), 'firewall_rules')].length, stored.length, 'the kernel holds as many')
   t.ok((await rule({ action: 'drop', dest_port: 7000 })) > Math.max(...acknowledged), 'and no id is used twice')
+  await reset()
+})
+
+t.test('promise 1: whatever befalls the helper or the table meanwhile, an answer is true', async (t) => {
+  await enclose()
+  const { pid } = agent.child
+  const children = () => readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').map(Number)
+  t.ok(children().every((child) => child > 1) && children().length > 0, 'control: there is a helper')
+  const mishaps: Record<string, () => void> = {
+    'the helper dies': () => {
+      for (const child of children()) process.kill(child, 'SIGKILL')
+    },
+    'the table is deleted': () => void nft('delete', 'table', 'inet', 'stratum'),
+  }
+  for (const [what, mishap] of Object.entries(mishaps)) {
+    const before = await ids()
+    const posts = Array.from({ length: 6 }, (_, at) => ({ action: 'accept', dest_port: 4000 + at }))
+    const first = agent.call('POST', '/api/v1/rules', posts[0])
+    mishap()
+    const answers = [await first]
+    for (const body of posts.slice(1)) answers.push(await agent.call('POST', '/api/v1/rules', body))
+    const made = answers.filter(({ status }) => status === 201).map(({ body }) => (body.rule as { id: number }).id)
+    t.same(
+      await ids(),
+      [...before, ...made],
+      `${what}: stored is what was acknowledged, ${made.length} of ${posts.length}`,
+    )
+    const kernel = [...walk(chains(table(router)), 'firewall_rules')].map(({ comment }) => comment.split(' ')[0])
+    t.same(
+      kernel,
+      (await ids()).map((id) => `firewall/${id}`),
+      `${what}: and so does the kernel hold`,
+    )
+    await sees(t, client, { pass: OPEN, drop: SHUT }, `${what}: and the packets find`)
+  }
   await reset()
 })
 

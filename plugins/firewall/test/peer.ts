@@ -36,10 +36,10 @@ export type Order =
 /** How long something that shall answer may take until it counts as dead. */
 export const PASS_MS = 5000
 /** How long something that shall be silent is listened to; less where others of the same batch have answered. */
-export const SILENT_MS = 400
+export const SILENT_MS = 300
 const FENCED_MS = 120
 /** What is being sprayed may still be on its way. */
-const QUIET_MS = 100
+const QUIET_MS = 50
 
 /** A conversation that stays open. */
 interface Talk {

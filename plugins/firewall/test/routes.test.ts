@@ -4,8 +4,9 @@ import { KernelRefusal } from '../../../dataplane/plane.ts'
 import type { Rule } from '../schemas.ts'
 import { firewall } from './area.ts'
 
+/** An accept, because a drop lets the area change something of its own soon after: it ends connections. */
 const FULL = {
-  action: 'drop',
+  action: 'accept',
   priority: 7,
   protocol: 'udp',
   source_ip: '10.0.0.0/8',
@@ -275,4 +276,13 @@ t.test('fw-03 creations at the same time get ids of their own', async (t) => {
   )
   t.equal(new Set(rules.map(({ id }) => id)).size, 50)
   t.equal(planned().length, 50)
+})
+
+t.test('fw-29 of two replacements at the same time one wins and the other finds nothing', async (t) => {
+  const { call, create, planned, rules } = await firewall(t)
+  await create(FULL)
+  const answers = await Promise.all([1, 2].map((priority) => call('PUT', '/api/v1/rules/1', { ...FULL, priority })))
+  t.same(answers.map(({ status }) => status).sort(), [200, 404])
+  t.equal((await rules()).length, 1)
+  t.equal(planned().length, 1)
 })

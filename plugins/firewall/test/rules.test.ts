@@ -28,12 +28,12 @@ t.test('fw-03 fw-29 fw-35 each change touches exactly the rules that it changes'
   const db = database(t)
   const created = createRule(db, { action: 'accept' }, MAX)
   t.same(touchedRules(created.touch), ['rule/1'])
-  const replaced = replaceRule(db, 1, { action: 'drop' })
+  const replaced = replaceRule(db, '1', { action: 'drop' })
   t.same(touchedRules(replaced.touch).sort(), ['rule/1', 'rule/2'])
   t.match(replaced.events, [{ type: 'rule.updated', resource: '/api/v1/rules/2', data: { id: 2, replaces: 1 } }])
-  const scheduled = scheduleRule(db, 2, { from: '08:00', to: '09:00', daily: true })
+  const scheduled = scheduleRule(db, '2', { from: '08:00', to: '09:00', daily: true })
   t.same(touchedRules(scheduled.touch), ['rule/2'])
-  t.same(touchedRules(deleteRule(db, 2).touch), ['rule/2'])
+  t.same(touchedRules(deleteRule(db, '2').touch), ['rule/2'])
   t.same([...everyRule(db)], [])
   const changed = setDefault(db, 'deny')
   t.ok(changed.touch.some(({ id }) => id === 'default'))
@@ -43,9 +43,9 @@ t.test('fw-03 fw-29 fw-35 each change touches exactly the rules that it changes'
 t.test('fw-32 fw-35 D70 an unknown id is 404 for every change', async (t) => {
   const db = database(t)
   for (const change of [
-    () => replaceRule(db, 1, { action: 'drop' }),
-    () => deleteRule(db, 1),
-    () => scheduleRule(db, 1, undefined),
+    () => replaceRule(db, '1', { action: 'drop' }),
+    () => deleteRule(db, '1'),
+    () => scheduleRule(db, '1', undefined),
   ]) {
     t.throws(change, { message: 'rule 1 not found' })
   }
@@ -54,9 +54,9 @@ t.test('fw-32 fw-35 D70 an unknown id is 404 for every change', async (t) => {
 t.test('D66 fw-34 a line of replacements keeps place and schedule', async (t) => {
   const db = database(t)
   for (let at = 0; at < 3; at++) createRule(db, { action: 'drop' }, MAX)
-  const schedule = scheduleRule(db, 2, { from: '08:00', to: '09:00', daily: true }).result
-  replaceRule(db, 2, { action: 'accept' })
-  replaceRule(db, 4, { action: 'drop', priority: 3 })
+  const schedule = scheduleRule(db, '2', { from: '08:00', to: '09:00', daily: true }).result
+  replaceRule(db, '2', { action: 'accept' })
+  replaceRule(db, '4', { action: 'drop', priority: 3 })
   const row = [...everyRule(db)].find(({ id }) => id === 5)
   t.match(row, { tie: 2, priority: 3, scheduleFrom: schedule.scheduleFrom, scheduleTo: schedule.scheduleTo })
 })
@@ -66,8 +66,8 @@ t.test('D20 the limit is asked before anything is written', async (t) => {
   createRule(db, { action: 'drop' }, 1)
   t.throws(() => createRule(db, { action: 'drop' }, 1), { message: 'limit reached: rules (1)' })
   t.equal([...everyRule(db)].length, 1)
-  replaceRule(db, 1, { action: 'accept' })
-  deleteRule(db, 2)
+  replaceRule(db, '1', { action: 'accept' })
+  deleteRule(db, '2')
   createRule(db, { action: 'drop' }, 1)
 })
 
@@ -122,20 +122,15 @@ t.test('desired.one agrees with desired.all, and every text is of harmless chara
     { action: 'accept' as const, protocol: 'icmp' as const, dest_ip: '10.0.0.0/8' },
   ]
   for (const body of inputs) createRule(db, body, MAX)
-  scheduleRule(db, 3, { from: '2030-01-01T00:00:00Z', to: '2031-01-01T00:00:00Z' })
+  scheduleRule(db, '3', { from: '2030-01-01T00:00:00Z', to: '2031-01-01T00:00:00Z' })
   setDefault(db, 'deny')
-  const all = [...desired.all(db, config(true))]
-  const ones = all.map(({ key }) => key).flatMap((key) => desired.one(db, refOf(key), config(true)))
-  t.same(ones, all)
-  for (const entry of all) {
-    const texts = entry.kind === 'rule' ? [entry.text] : entry.kind === 'chain' ? entry.rules : []
-    for (const text of texts) t.match(text, /^[A-Za-z0-9 .:,/{}"_-]+$/)
-  }
+  const all = new Map(Array.from(desired.all(db, config(true)), (entry) => [entry.key, entry]))
+  const refs = ['default', ...inputs.map((_, at) => `rule/${at + 1}`)]
+  const ones = refs.flatMap((ref) => desired.one(db, ref, config(true)))
+  t.equal(ones.length, refs.length)
+  for (const entry of ones) t.same(entry, all.get(entry.key), entry.key)
+  const texts = [...all.values()].flatMap((entry) => (entry.kind === 'rule' ? [entry.text] : []))
+  t.equal(texts.length, inputs.length)
+  for (const text of texts) t.match(text, /^[A-Za-z0-9 .:,/{}"@_-]+$/)
   t.same(desired.one(db, 'rule/99', config(true)), [], 'an unknown rule has no entry')
 })
-
-/** `firewall/12` → `rule/12`, `firewall/firewall_default` → `default`. */
-function refOf(key: string): string {
-  const name = key.slice('firewall/'.length)
-  return /^\d+$/.test(name) ? `rule/${name}` : name.replace('firewall_', '')
-}
