@@ -7,6 +7,7 @@ import type { LoadedArea, TypedApp } from '../area.ts'
 import { isCredentialKey } from '../config.ts'
 import { ApiError, badRequest, notFound } from '../errors.ts'
 import { hashSecret } from '../gates/bearer.ts'
+import { clientAt } from '../gates/client.ts'
 import { LicenceError } from '../licence/file.ts'
 import { mintOperatorKey, revokeOperatorKey } from '../operator-keys.ts'
 import { FreeText } from '../schemas.ts'
@@ -171,7 +172,9 @@ function blockRoutes(app: TypedApp, { gates }: Agent): void {
   const Params = Type.Object({ address: Type.String({ maxLength: 64 }) })
   app.delete('/blocks/:address', { schema: { params: Params } }, (request) => {
     const { address } = request.params
-    if (!gates.lockout.unblock(address)) throw notFound('block of', address)
+    // Blocks are kept by /64 of an IPv6 address: any address inside names it.
+    if (!gates.lockout.unblock(address) && !gates.lockout.unblock(clientAt(address).key))
+      throw notFound('block of', address)
     return { status: 'removed', address }
   })
 }

@@ -97,12 +97,14 @@ function serve(server: Server, handler: Handler): (graceMs: number) => Promise<v
   })
   return async (graceMs) => {
     const closed = new Promise<void>((resolve) => server.close(() => resolve()))
-    server.closeIdleConnections()
+    // A connection becomes idle when its last answer is out; nobody need wait for its keep-alive then.
+    const idle = setInterval(() => server.closeIdleConnections(), 50)
     const timer = setTimeout(() => {
       for (const socket of sockets) socket.destroy()
     }, graceMs)
     await closed
     clearTimeout(timer)
+    clearInterval(idle)
   }
 }
 

@@ -139,41 +139,6 @@ t.test('persist-02 what was acknowledged before SIGKILL is there, and nothing by
   await reset()
 })
 
-t.test('promise 1: whatever befalls the helper or the table meanwhile, an answer is true', async (t) => {
-  await enclose()
-  const { pid } = agent.child
-  const children = () => readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').map(Number)
-  t.ok(children().every((child) => child > 1) && children().length > 0, 'control: there is a helper')
-  const mishaps: Record<string, () => void> = {
-    'the helper dies': () => {
-      for (const child of children()) process.kill(child, 'SIGKILL')
-    },
-    'the table is deleted': () => void nft('delete', 'table', 'inet', 'stratum'),
-  }
-  for (const [what, mishap] of Object.entries(mishaps)) {
-    const before = await ids()
-    const posts = Array.from({ length: 6 }, (_, at) => ({ action: 'accept', dest_port: 4000 + at }))
-    const first = agent.call('POST', '/api/v1/rules', posts[0])
-    mishap()
-    const answers = [await first]
-    for (const body of posts.slice(1)) answers.push(await agent.call('POST', '/api/v1/rules', body))
-    const made = answers.filter(({ status }) => status === 201).map(({ body }) => (body.rule as { id: number }).id)
-    t.same(
-      await ids(),
-      [...before, ...made],
-      `${what}: stored is what was acknowledged, ${made.length} of ${posts.length}`,
-    )
-    const kernel = [...walk(chains(table(router)), 'firewall_rules')].map(({ comment }) => comment.split(' ')[0])
-    t.same(
-      kernel,
-      (await ids()).map((id) => `firewall/${id}`),
-      `${what}: and so does the kernel hold`,
-    )
-    await sees(t, client, { pass: OPEN, drop: SHUT }, `${what}: and the packets find`)
-  }
-  await reset()
-})
-
 t.test('persist-04 what the agent did not make is never touched', async (t) => {
   const script = [
     'add table ip stratum',
@@ -257,11 +222,46 @@ t.test('lic-12 with a frozen licence traffic and rules go on, changes do not', a
   await sees(t, client, { pass: [...OPEN, ...SHUT] }, 'control: renewed, changes work again')
 })
 
-// The last one, because nothing is enforced any more should it fail.
 t.test('persist-03 after "nft flush table inet stratum" a start brings the firewall back', async (t) => {
   await enclose()
   nft('flush', 'table', 'inet', 'stratum')
   await sees(t, client, { pass: [...OPEN, ...SHUT] }, 'control: nothing is enforced')
   await agent.restart()
   await sees(t, client, { pass: OPEN, drop: SHUT }, 'enforced again')
+  await reset()
+})
+
+t.test('promise 1: whatever befalls the helper or the table meanwhile, an answer is true', async (t) => {
+  await enclose()
+  const { pid } = agent.child
+  const children = () => readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').map(Number)
+  t.ok(children().every((child) => child > 1) && children().length > 0, 'control: there is a helper')
+  const mishaps: Record<string, () => void> = {
+    'the table is deleted': () => void nft('delete', 'table', 'inet', 'stratum'),
+    'the helper dies': () => {
+      for (const child of children()) process.kill(child, 'SIGKILL')
+    },
+  }
+  for (const [what, mishap] of Object.entries(mishaps)) {
+    const before = await ids()
+    const posts = Array.from({ length: 6 }, (_, at) => ({ action: 'accept', dest_port: 4000 + at }))
+    const first = agent.call('POST', '/api/v1/rules', posts[0])
+    mishap()
+    const answers = [await first]
+    for (const body of posts.slice(1)) answers.push(await agent.call('POST', '/api/v1/rules', body))
+    const made = answers.filter(({ status }) => status === 201).map(({ body }) => (body.rule as { id: number }).id)
+    t.same(
+      await ids(),
+      [...before, ...made],
+      `${what}: stored is what was acknowledged, ${made.length} of ${posts.length}`,
+    )
+    const kernel = [...walk(chains(table(router)), 'firewall_rules')].map(({ comment }) => comment.split(' ')[0])
+    t.same(
+      kernel,
+      (await ids()).map((id) => `firewall/${id}`),
+      `${what}: and so does the kernel hold`,
+    )
+    await sees(t, client, { pass: OPEN, drop: SHUT }, `${what}: and the packets find`)
+  }
+  await reset()
 })
