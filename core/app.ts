@@ -135,6 +135,7 @@ export async function build(options: BuildOptions): Promise<Agent> {
     outbox,
     areas: enabled,
     log,
+    ground: async () => (trouble.size > 0 ? bring() : undefined),
     repair: () => bring().catch((error: unknown) => log.error({ err: error }, 'repair failed')),
   })
   config.onChange((key) => {

@@ -22,6 +22,8 @@ export interface PipelineParts {
   log: FastifyBaseLogger
   /** Brings the kernel to what is committed; called when an undo failed or an outcome is unknown. */
   repair(): Promise<void>
+  /** Rejects while the kernel does not hold what is committed and cannot be brought to it: nothing is built on that. */
+  ground(): Promise<void>
 }
 
 export interface Pipeline {
@@ -57,6 +59,7 @@ interface Done<T> {
 async function carryOut<T>(parts: PipelineParts, area: string, origin: Origin, rule: Rule<T>): Promise<Done<T>> {
   const { store, plane, outbox } = parts
   let undo: Undo | undefined
+  await parts.ground()
   store.begin()
   try {
     const change = await rule(store.write)

@@ -43,11 +43,14 @@ export async function openNft(lock?: number): Promise<NftSession> {
       if (ok) entry?.resolve(text)
       else entry?.reject(new KernelRefusal(firstLine(text)))
     })
-    started.on('exit', (code, signal) => {
+    const ended = (how: string) => {
       if (child === started) child = undefined
-      for (const { reject } of mine.values()) reject(new UncertainOutcome(`the nft helper ended (${signal ?? code})`))
+      for (const { reject } of mine.values()) reject(new UncertainOutcome(`the nft helper ended (${how})`))
       mine.clear()
-    })
+    }
+    started.on('exit', (code, signal) => ended(String(signal ?? code)))
+    // A fork that failed, or a message to a helper that has just gone: without a listener either would end the agent.
+    started.on('error', (error) => ended(error.message))
     return new Promise((resolve, reject) => mine.set(0, { resolve: () => resolve(), reject }))
   }
 

@@ -155,3 +155,25 @@ t.test('a reader sees nothing of an open transaction, and changes run one after 
     'events are numbered without a gap',
   )
 })
+
+t.test(
+  'while the kernel cannot be brought to the store no change is built on it, and then it is made good first',
+  async (t) => {
+    const plane = fakePlane()
+    const built = await buildArea(t, 'firewall', { plane })
+    const { call } = built
+    await call('POST', '/api/v1/rules', { action: 'accept' })
+    const observe = plane.observe
+    plane.observe = () => Promise.reject(new Error('no helper'))
+    plane.refuse = new UncertainOutcome('helper ended')
+    t.equal((await call('POST', '/api/v1/rules', RULE)).status, 500)
+    t.equal((await call('GET', '/api/v1/status')).body.status, 'degraded')
+    t.equal((await call('POST', '/api/v1/rules', RULE)).status, 500, 'nothing is built on unknown ground')
+    plane.entries.clear()
+    plane.observe = observe
+    t.equal((await call('POST', '/api/v1/rules', RULE)).status, 201)
+    t.equal((await call('GET', '/api/v1/status')).body.status, 'running')
+    const kept = [...plane.entries.values()].filter(({ kind }) => kind === 'rule').length
+    t.equal(kept, 2, 'what was lost is back, and the new rule is there')
+  },
+)
