@@ -51,7 +51,8 @@ export function netns(t: Scope, label = 'n'): Netns {
     path,
     run: (command, ...args) => execute('nsenter', [`--net=${path}`, command, ...args]),
     spawn(command, args = [], options = {}) {
-      const child = spawn('nsenter', [`--net=${path}`, command, ...args], {
+      // A test that is killed has no teardown: what it started goes with it.
+      const child = spawn('setpriv', ['--pdeathsig', 'KILL', 'nsenter', `--net=${path}`, command, ...args], {
         stdio: ['ignore', 'pipe', 'pipe'],
         ...options,
       })

@@ -57,7 +57,11 @@ export interface Lab {
   rule(fields: object): Promise<number>
   /** Expects 200 and returns the body. */
   put(path: string, body: unknown): Promise<Record<string, unknown>>
-  /** No rule, default allow, failsafes on. */
+  /** Ids of the rules. */
+  ids(): Promise<number[]>
+  /** Default deny and one rule, by which {@link OPEN} passes and {@link SHUT} does not. Returns its id. */
+  enclose(): Promise<number>
+  /** No rule and default allow. */
   reset(): Promise<void>
 }
 
@@ -74,6 +78,10 @@ export const udp = (host: string, port: number, more: Partial<Target> = {}): Tar
   ...more,
 })
 export const ping = (host: string, from?: string): Target => ({ proto: 'ping', host, port: 0, ...(from && { from }) })
+
+/** To the server: what passes when port 1000 is open, and what does not when all else is shut. */
+export const OPEN = [udp(SERVER.v4, 1000), tcp(SERVER.v6, 1000)]
+export const SHUT = [udp(SERVER.v4, 1001), tcp(SERVER.v6, 1001)]
 
 /** Asserts that what `pass` names answers `peer`, and that what `drop` names does not. */
 export async function sees(
@@ -119,6 +127,12 @@ export async function lab(t: Scope, options: Omit<AgentOptions, 'ns'> = {}): Pro
     if (status !== 200) throw new Error(`PUT ${path}: ${status} ${text}`)
     return answer
   }
+  const rule: Lab['rule'] = async (fields) => {
+    const { status, body, text } = await call('POST', '/api/v1/rules', fields)
+    if (status !== 201) throw new Error(`POST ${JSON.stringify(fields)}: ${status} ${text}`)
+    return (body.rule as { id: number }).id
+  }
+  const ids = async () => ((await call('GET', '/api/v1/rules')).body.rules as { id: number }[]).map(({ id }) => id)
   return {
     client: clientPeer,
     server: serverPeer,
@@ -127,14 +141,14 @@ export async function lab(t: Scope, options: Omit<AgentOptions, 'ns'> = {}): Pro
     router,
     agent,
     put,
-    async rule(fields) {
-      const { status, body, text } = await call('POST', '/api/v1/rules', fields)
-      if (status !== 201) throw new Error(`POST ${JSON.stringify(fields)}: ${status} ${text}`)
-      return (body.rule as { id: number }).id
+    rule,
+    ids,
+    async enclose() {
+      await put('/api/v1/rules/default', { default_action: 'deny' })
+      return rule({ action: 'accept', dest_port: 1000, comment: 'open' })
     },
     async reset() {
-      const { body } = await call('GET', '/api/v1/rules')
-      for (const { id } of body.rules as { id: number }[]) await call('DELETE', `/api/v1/rules/${id}`)
+      for (const id of await ids()) await call('DELETE', `/api/v1/rules/${id}`)
       await put('/api/v1/rules/default', { default_action: 'allow' })
     },
   }
