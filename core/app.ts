@@ -122,7 +122,9 @@ export async function build(options: BuildOptions): Promise<Agent> {
     try {
       const repaired = await reconcile({ plane, read: store.read, config, areas: enabled })
       trouble.delete('reconcile')
-      if (repaired.added + repaired.changed + repaired.removed > 0) log.info(repaired, 'kernel brought to the store')
+      const done = repaired.added + repaired.changed + repaired.removed > 0
+      if (done) log.info(repaired, 'kernel brought to the store')
+      return done
     } catch (error) {
       trouble.set('reconcile', `the kernel does not hold what is stored: ${(error as Error).message}`)
       throw error
@@ -135,8 +137,14 @@ export async function build(options: BuildOptions): Promise<Agent> {
     outbox,
     areas: enabled,
     log,
-    ground: async () => (trouble.size > 0 ? bring() : undefined),
-    repair: () => bring().catch((error: unknown) => log.error({ err: error }, 'repair failed')),
+    ground: async () => {
+      if (trouble.size > 0) await bring()
+    },
+    repair: () =>
+      bring().catch((error: unknown) => {
+        log.error({ err: error }, 'repair failed')
+        return false
+      }),
   })
   config.onChange((key) => {
     if (![...enabled.values()].some((area) => area.rendersFrom?.includes(key))) return undefined

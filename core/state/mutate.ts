@@ -20,8 +20,11 @@ export interface PipelineParts {
   /** Enabled areas by name. */
   areas: ReadonlyMap<string, LoadedArea>
   log: FastifyBaseLogger
-  /** Brings the kernel to what is committed; called when an undo failed or an outcome is unknown. */
-  repair(): Promise<void>
+  /**
+   * Brings the kernel to what is committed, when an undo failed, an outcome is unknown or the kernel refused a change.
+   * Resolves to true when something had to be done for that.
+   */
+  repair(): Promise<boolean>
   /** Rejects while the kernel does not hold what is committed and cannot be brought to it: nothing is built on that. */
   ground(): Promise<void>
 }
@@ -44,7 +47,7 @@ export function openPipeline(parts: PipelineParts): Pipeline {
   return {
     exclusively,
     async mutate(area, origin, rule) {
-      const { change, eventId } = await exclusively(() => carryOut(parts, area, origin, rule))
+      const { change, eventId } = await exclusively(() => carryOutOnGround(parts, area, origin, rule))
       parts.outbox.wake()
       return { result: change.result, ...(eventId !== undefined && { eventId }) }
     },
@@ -54,6 +57,27 @@ export function openPipeline(parts: PipelineParts): Pipeline {
 interface Done<T> {
   change: Change<T>
   eventId: number | undefined
+}
+
+/**
+ * A change that the kernel refuses may have been built on what somebody else has taken away meanwhile. Then the kernel
+ * is made good and the change tried once more; otherwise the refusal stands (D69).
+ */
+async function carryOutOnGround<T>(
+  parts: PipelineParts,
+  area: string,
+  origin: Origin,
+  rule: Rule<T>,
+): Promise<Done<T>> {
+  try {
+    return await carryOut(parts, area, origin, rule)
+  } catch (error) {
+    if (!(error instanceof KernelRefusal)) throw error
+    if (!(await parts.repair())) throw refusal(error)
+    return carryOut(parts, area, origin, rule).catch((again: unknown) => {
+      throw refusal(again)
+    })
+  }
 }
 
 async function carryOut<T>(parts: PipelineParts, area: string, origin: Origin, rule: Rule<T>): Promise<Done<T>> {
@@ -70,7 +94,7 @@ async function carryOut<T>(parts: PipelineParts, area: string, origin: Origin, r
     return { change, eventId }
   } catch (error) {
     await takeBack(parts, undo, error)
-    throw refusal(error)
+    throw error
   }
 }
 

@@ -41,6 +41,14 @@ const BASE: Chain = {
   ],
 }
 
+/** The node's own side of an ended connection must not open it anew either; nothing else is judged on the way out. */
+const OUTPUT: Chain = {
+  kind: 'chain',
+  key: 'firewall/firewall_output',
+  chain: 'firewall_output',
+  rules: [resumed(4), resumed(6)],
+}
+
 /** Ids of refs: `rule/<id>`, `default`, `established`. */
 export const ruleRef = (id: number) => ({ area: 'firewall', id: `rule/${id}` })
 export const defaultRef = { area: 'firewall', id: 'default' }
@@ -49,6 +57,7 @@ export const establishedRef = { area: 'firewall', id: 'established' }
 export const desired: Desired = {
   *all(db, config) {
     yield BASE
+    yield OUTPUT
     yield* defaultEntries(db, config)
     yield* establishedEntries(db)
     for (const row of everyRule(db)) yield* ruleEntries(row)

@@ -10,7 +10,7 @@ import { inArray } from 'drizzle-orm'
 import type { AreaContext, Change, Db, Stop } from '../../core/area.ts'
 import { inSlices } from '../../core/slices.ts'
 import { system } from '../../core/state/events.ts'
-import type { Connection } from '../../dataplane/connections.ts'
+import type { Connection, Ingress } from '../../dataplane/connections.ts'
 import { establishedRef, rankOf } from './desired.ts'
 import { shortfall } from './legacy.ts'
 import { type Flow, flowOf, type Predicate, predicate } from './match.ts'
@@ -100,9 +100,8 @@ async function select(context: AreaContext, drops: readonly Row[], all: readonly
     at,
   )
   const needsIngress = drops.some((row) => row.interface !== '' || row.mac !== '')
-  const ingress = new Map<string, Awaited<ReturnType<typeof plane.connections.locate>>>()
+  const ingress = new Map<string, Ingress>()
   const located = async (connection: Connection): Promise<Flow> => {
-    if (!needsIngress) return flowOf(connection)
     const known = ingress.get(connection.src) ?? (await plane.connections.locate(connection.src))
     ingress.set(connection.src, known)
     return { ...flowOf(connection), ...known }
@@ -110,11 +109,13 @@ async function select(context: AreaContext, drops: readonly Row[], all: readonly
   let accepts: Judge[] | undefined
   const chosen: Connection[] = []
   await inSlices(all, async (connection) => {
-    const flow = await located(connection)
+    const flow = needsIngress ? await located(connection) : flowOf(connection)
     const drop = judges.find(({ matches }) => matches(flow))
     if (drop === undefined) return
-    accepts ??= byRank(await acceptRules(read), at)
-    const first = accepts.find(({ matches }) => matches(flow))
+    const full = await located(connection)
+    // Where device or MAC is not known, an accept that asks for it is given the benefit of the doubt.
+    accepts ??= byRank(await acceptRules(read), at, true)
+    const first = accepts.find(({ matches }) => matches(full))
     if (first === undefined || compare(first.rank, drop.rank) > 0) chosen.push(connection)
   })
   return chosen
@@ -133,8 +134,10 @@ interface Judge {
   matches: Predicate
 }
 
-function byRank(rows: readonly Row[], at: Date): Judge[] {
-  return rows.map((row) => ({ rank: rankOf(row), matches: predicate(row, at) })).sort((a, b) => compare(a.rank, b.rank))
+function byRank(rows: readonly Row[], at: Date, unknown = false): Judge[] {
+  return rows
+    .map((row) => ({ rank: rankOf(row), matches: predicate(row, at, unknown) }))
+    .sort((a, b) => compare(a.rank, b.rank))
 }
 
 function compare(a: readonly number[], b: readonly number[]): number {

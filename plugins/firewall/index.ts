@@ -36,7 +36,7 @@ export default defineArea(import.meta.url, {
     },
   },
   rendersFrom: ['firewall_failsafe', 'api_allowed_ips'],
-  nft: { skeleton, lists: [LIST], chains: ['firewall', 'firewall_default', 'firewall_established'] },
+  nft: { skeleton, lists: [LIST], chains: ['firewall', 'firewall_output', 'firewall_default', 'firewall_established'] },
   desired,
   routes,
   control: scheduleRoutes,

@@ -24,8 +24,11 @@ export function flowOf({ family, protocol, src, dst, sport, dport }: Omit<Connec
   return { family, protocol, src: address(src), dst: address(dst), sport, dport }
 }
 
-/** The predicate of a row; `at` decides whether a scheduled rule is in force. */
-export function predicate(row: Row, at: Date): Predicate {
+/**
+ * The predicate of a row; `at` decides whether a scheduled rule is in force, `unknown` what to say when the row asks for
+ * a device or MAC and the flow's is not known.
+ */
+export function predicate(row: Row, at: Date, unknown = false): Predicate {
   const source = row.sourceIp === '' ? undefined : address(row.sourceIp)
   const dest = row.destIp === '' ? undefined : address(row.destIp)
   const protocol = NUMBERS[row.protocol]
@@ -40,9 +43,12 @@ export function predicate(row: Row, at: Date): Predicate {
     (row.destPort === 0 || (flow.dport >= row.destPort && flow.dport <= top)) &&
     (source === undefined || contains(source, flow.src)) &&
     (dest === undefined || contains(dest, flow.dst)) &&
-    (row.interface === '' || flow.interface === row.interface) &&
-    (row.mac === '' || flow.mac === row.mac)
+    ingressHolds(row.interface, flow.interface, unknown) &&
+    ingressHolds(row.mac, flow.mac, unknown)
 }
+
+const ingressHolds = (wanted: string, found: string | undefined, unknown: boolean): boolean =>
+  wanted === '' || (found === undefined ? unknown : found === wanted)
 
 function address(text: string): Prefix {
   const prefix = parsePrefix(text)

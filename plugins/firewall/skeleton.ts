@@ -17,5 +17,6 @@ add set ${TABLE} firewall_ported { type inet_proto; elements = { tcp, udp }; }
 add chain ${TABLE} firewall_established
 add chain ${TABLE} firewall_rules
 add chain ${TABLE} firewall_default
+add chain ${TABLE} firewall_output { type filter hook output priority ${FIREWALL_PRIORITY}; policy accept; }
 add chain ${TABLE} firewall { type filter hook prerouting priority ${FIREWALL_PRIORITY}; policy accept; }
 `

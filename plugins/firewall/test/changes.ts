@@ -10,7 +10,8 @@ export interface Model {
 
 export type Change =
   | { kind: 'create'; input: Input }
-  | { kind: 'replace'; at: number; input: Input }
+  /** `stay`: at the same level and priority, so that only the place among equals keeps the order. */
+  | { kind: 'replace'; at: number; input: Input; stay: boolean }
   | { kind: 'delete'; at: number }
   | { kind: 'default'; deny: boolean }
   | { kind: 'batch'; inputs: Input[]; bad: boolean; atomic: boolean }
@@ -27,7 +28,7 @@ export function change(batch: number): fc.Arbitrary<Change> {
   // Each record is built with the fields of its kind; TypeScript cannot join them by itself.
   return fc.oneof(
     { weight: 8, arbitrary: of('create', { input }) },
-    { weight: 6, arbitrary: of('replace', { at, input }) },
+    { weight: 6, arbitrary: of('replace', { at, input, stay: fc.boolean() }) },
     { weight: 5, arbitrary: of('delete', { at }) },
     { weight: 2, arbitrary: of('default', { deny: fc.boolean() }) },
     {
@@ -60,8 +61,10 @@ export async function carryOut(model: Model, change: Change, { call, control }: 
       return
     }
     case 'replace': {
-      const { rule } = await expect(known, call, 'PUT', path, change.input)
-      if (target) Object.assign(target, { id: rule.id, input: change.input })
+      const stay =
+        change.stay && target ? { priority: target.input.priority ?? 0, level: target.input.level ?? '' } : {}
+      const { rule } = await expect(known, call, 'PUT', path, { ...change.input, ...stay })
+      if (target) Object.assign(target, { id: rule.id, input: { ...change.input, ...stay } })
       return
     }
     case 'delete':

@@ -90,7 +90,11 @@ t.test('fw-50 D65 several thousand rules, and changes all over them', async (t) 
   await carryOut(model, { kind: 'batch', inputs, bad: false, atomic: true }, callers)
   holds(t, ns, model, 'after one batch')
   for (let at = 0; at < 20; at++) {
-    await carryOut(model, { kind: 'replace', at: at * 157, input: { action: 'drop', priority: at * 150 + 1 } }, callers)
+    await carryOut(
+      model,
+      { kind: 'replace', at: at * 157, input: { action: 'drop', priority: at * 150 + 1 }, stay: false },
+      callers,
+    )
     await carryOut(model, { kind: 'create', input: { action: 'accept', priority: 3200 - at } }, callers)
     await carryOut(model, { kind: 'delete', at: at * 149 }, callers)
   }

@@ -32,7 +32,7 @@ export interface ModelRule {
 }
 
 const LEVELS = ['global', 'bridge', 'vlan', 'private_network', 'mac', 'flow']
-const levelOf = ({ level = 'global' }: Input) => (level === 'interface' ? 'bridge' : level)
+const levelOf = ({ level }: Input) => (level === 'interface' ? 'bridge' : level || 'global')
 
 /** As given and as shown. */
 const FOUR: [string, string][] = [

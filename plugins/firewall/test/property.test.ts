@@ -28,6 +28,12 @@ async function agrees(model: Model): Promise<void> {
   )
   const byId = [...model.rules].sort((a, b) => a.id - b.id)
   same(await area.rules(), byId.map(shown), 'what REST shows')
+  const { body: control } = await area.control('GET', '/control/v1/firewall/rules')
+  const scheduled = byId.map((rule) => ({
+    ...shown(rule),
+    ...(rule.window && { schedule: { daily: false, ...rule.window } }),
+  }))
+  same(control.rules, scheduled, 'what the CLI shows')
   const { body } = await area.call('GET', '/api/v1/rules/default')
   same(body, { default_action: model.deny ? 'deny' : 'allow' }, 'the default action')
 }
