@@ -127,7 +127,7 @@ t.test('fw-29 PUT gives a new id, and the old one is gone', async (t) => {
   t.equal(planned()[0]?.key, 'firewall/4', 'and so does a replacement of the replacement')
 })
 
-t.test('fw-30 fw-31 fw-32 D69 a PUT that is refused leaves the old rule as it was', async (t) => {
+t.test('fw-30 fw-31 fw-32 err-04 D69 a PUT that is refused leaves the old rule as it was', async (t) => {
   const { call, create, events, plane, planned, rules } = await firewall(t)
   const rule = await create(FULL)
   const before = planned()
