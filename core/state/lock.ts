@@ -13,6 +13,7 @@ const PATIENCE_MS = 15_000
 export interface StateLock {
   /** Hand it to processes that must end before another agent may start. */
   fd: number
+  /** A second call does nothing. */
   release(): void
 }
 
@@ -32,5 +33,13 @@ export async function lockState(stateDir: string, patienceMs = PATIENCE_MS): Pro
   }
   ftruncateSync(fd)
   writeSync(fd, `${process.pid}\n`)
-  return { fd, release: () => closeSync(fd) }
+  let held = true
+  return {
+    fd,
+    release() {
+      // The number may belong to another file by the second call.
+      if (held) closeSync(fd)
+      held = false
+    },
+  }
 }
