@@ -1,4 +1,4 @@
-import { createHash, timingSafeEqual } from 'node:crypto'
+import { hash as digest, timingSafeEqual } from 'node:crypto'
 import { unauthorized } from '../errors.ts'
 import type { Caller, Gate } from './gate.ts'
 import type { Lockout } from './lockout.ts'
@@ -13,7 +13,7 @@ export interface Credentials {
   keys: Map<string, KeyResolver>
 }
 
-export const hashSecret = (secret: string): Buffer => createHash('sha256').update(secret).digest()
+export const hashSecret = (secret: string): Buffer => digest('sha256', secret, 'buffer')
 
 /** Compares in constant time. */
 export function matches(hash: Buffer, secret: string): boolean {

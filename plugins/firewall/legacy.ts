@@ -31,21 +31,21 @@ export function shortfall(row: Row): Shortfall | undefined {
 function unusable(row: Row): [string, string][] {
   const [source, dest] = [prefixOf(row.sourceIp), prefixOf(row.destIp)]
   const quoted = (text: string) => JSON.stringify(text.slice(0, 64))
-  const found: [boolean, string, string][] = [
-    [row.chain !== 'prerouting', 'chain', `rules apply in prerouting only, this is one of ${quoted(row.chain)}`],
-    [!['accept', 'drop', 'reject'].includes(row.action), 'action', `unknown action ${quoted(row.action)}`],
-    [!['', 'tcp', 'udp', 'icmp'].includes(row.protocol), 'protocol', `unknown protocol ${quoted(row.protocol)}`],
-    [source === null, 'source_ip', `not an address or CIDR: ${quoted(row.sourceIp)}`],
-    [dest === null, 'dest_ip', `not an address or CIDR: ${quoted(row.destIp)}`],
+  const found: [boolean, string, string | (() => string)][] = [
+    [row.chain !== 'prerouting', 'chain', () => `rules apply in prerouting only, this is one of ${quoted(row.chain)}`],
+    [!['accept', 'drop', 'reject'].includes(row.action), 'action', () => `unknown action ${quoted(row.action)}`],
+    [!['', 'tcp', 'udp', 'icmp'].includes(row.protocol), 'protocol', () => `unknown protocol ${quoted(row.protocol)}`],
+    [source === null, 'source_ip', () => `not an address or CIDR: ${quoted(row.sourceIp)}`],
+    [dest === null, 'dest_ip', () => `not an address or CIDR: ${quoted(row.destIp)}`],
     [!!source && !!dest && source.family !== dest.family, 'dest_ip', 'of another address family than source_ip'],
-    [row.mac !== '' && parseMac(row.mac) === undefined, 'mac', `not a MAC address: ${quoted(row.mac)}`],
-    [!/^[A-Za-z0-9_.-]{0,15}$/.test(row.interface), 'interface', `not a device name: ${quoted(row.interface)}`],
+    [row.mac !== '' && parseMac(row.mac) === undefined, 'mac', () => `not a MAC address: ${quoted(row.mac)}`],
+    [!/^[A-Za-z0-9_.-]{0,15}$/.test(row.interface), 'interface', () => `not a device name: ${quoted(row.interface)}`],
     [!isPort(row.sourcePort), 'source_port', 'not a port'],
     [!isPort(row.destPort), 'dest_port', 'not a port'],
     [!isPort(row.destPortMax), 'dest_port_max', 'not a port'],
     [row.destPortMax > 0 && row.destPort === 0, 'dest_port_max', 'a range without a start'],
     [row.destPortMax > 0 && row.destPortMax < row.destPort, 'dest_port_max', 'below dest_port'],
-    [!(LEVELS as readonly string[]).includes(row.level), 'level', `unknown level ${quoted(row.level)}`],
+    [!(LEVELS as readonly string[]).includes(row.level), 'level', () => `unknown level ${quoted(row.level)}`],
     [!Number.isInteger(row.priority) || row.priority < 0 || row.priority > 1_000_000, 'priority', 'out of range'],
   ]
   if (row.protocol === 'icmp') {
@@ -55,7 +55,9 @@ function unusable(row: Row): [string, string][] {
       [row.destPort > 0, 'dest_port', 'icmp has no ports'],
     )
   }
-  return found.flatMap(([is, field, why]) => (is ? [[field, why] as [string, string]] : []))
+  return found.flatMap(([is, field, why]) =>
+    is ? [[field, typeof why === 'string' ? why : why()] as [string, string]] : [],
+  )
 }
 
 const isPort = (port: number): boolean => Number.isInteger(port) && port >= 0 && port <= 65535

@@ -1,6 +1,7 @@
 /** REST of the firewall. */
 import { Compile } from 'typebox/compile'
 import type { TypedApp } from '../../core/area.ts'
+import { untilCommit } from '../../core/state/until-commit.ts'
 import { sendList } from '../../core/transport/list.ts'
 import { carryOut } from '../../core/transport/mutation.ts'
 import { violationText } from '../../core/transport/problems.ts'
@@ -16,7 +17,8 @@ const strict = { config: { strict: true } }
 const ruleId = ({ params }: { params: unknown }): string => (params as { id: string }).id
 
 export function routes(app: TypedApp): void {
-  const { config, store } = app.agent
+  const { config, store, outbox } = app.agent
+  const shown = untilCommit(outbox, (id) => toRule(find(store.read, id)))
   const max = () => config.int('max_rules')
 
   app.get(
@@ -56,7 +58,7 @@ export function routes(app: TypedApp): void {
     (request, reply) => carryOut(request, reply, AREA, (tx) => setDefault(tx, request.body.default_action)),
   )
   app.get('/rules/:id', { schema: { summary: 'One rule', response: { 200: schema.Rule } } }, (request) =>
-    toRule(find(store.read, ruleId(request))),
+    shown(ruleId(request)),
   )
   app.put(
     '/rules/:id',
