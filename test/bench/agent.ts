@@ -15,6 +15,8 @@ const TICKS_PER_SECOND = 100
 
 export interface BenchAgent {
   port: number
+  /** Holds cert.pem and key.pem. */
+  tlsDir: string
   /** CPU seconds of the agent and of its helper processes so far. */
   cpu(): { agent: number; helpers: number }
   /** Resident set in MB. */
@@ -43,6 +45,7 @@ export async function startBenchAgent(): Promise<BenchAgent> {
   const pid = child.pid ?? 0
   return {
     port,
+    tlsDir: join(dir, 'tls'),
     cpu: () => ({ agent: cpuOf(pid), helpers: helpersOf(pid).reduce((sum, helper) => sum + cpuOf(helper), 0) }),
     rss: () => ({ agent: rssOf(pid), helpers: helpersOf(pid).reduce((sum, helper) => sum + rssOf(helper), 0) }),
     async stop() {
@@ -77,7 +80,8 @@ function evaluate(socketPath: string): Promise<void> {
   })
 }
 
-function cpuOf(pid: number): number {
+/** CPU seconds of a process so far, user and system. */
+export function cpuOf(pid: number): number {
   const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? []
   return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND
 }
