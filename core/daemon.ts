@@ -39,18 +39,6 @@ export async function main(): Promise<void> {
   const agent = await build({ ...places, environment, log, openPlane: openKernel })
   const control = await listenControl(agent.app.routing.bind(agent.app), controlSocket(places))
   const stopWatching = await openNetwork(agent, places)
-  log.info(
-    {
-      version: agent.version,
-      control: control.where,
-      services: agent.services.status(),
-      areas: agent.states.all(),
-    },
-    'ready',
-  )
-  log.level = agent.config.text('log_level')
-  await quickstart.finish(agent, first)
-
   let stopping = false
   const stop = (signal: string) => {
     if (stopping) return
@@ -76,6 +64,19 @@ export async function main(): Promise<void> {
       .reload()
       .catch((error: unknown) => log.error({ err: error }, 'the configuration could not be reloaded'))
   })
+
+  // Only now, so that whoever waits for this line may also stop the agent in order.
+  log.info(
+    {
+      version: agent.version,
+      control: control.where,
+      services: agent.services.status(),
+      areas: agent.states.all(),
+    },
+    'ready',
+  )
+  log.level = agent.config.text('log_level')
+  await quickstart.finish(agent, first)
 }
 
 async function openNetwork(agent: Agent, { stateDir }: Places): Promise<() => void> {
