@@ -5,27 +5,50 @@
 import { join } from 'node:path'
 import autoload from '@fastify/autoload'
 import type { FastifyBaseLogger, FastifyInstance, RouteOptions } from 'fastify'
-import type { Skeleton } from '../dataplane/nft/driver.ts'
+import type { KernelOptions } from '../dataplane/kernel.ts'
 import type { Plane } from '../dataplane/plane.ts'
-import type { AreaContext, AreaPlugin, LoadedArea, Stop } from './area.ts'
-import { type AreaStates, areaStates, checkDisabled, discoverAreas, inOrder } from './areas.ts'
+import type { AreaContext, AreaPlugin, Stop } from './area.ts'
+import {
+  type AreaStates,
+  areaStates,
+  checkDisabled,
+  discoverAreas,
+  inOrder,
+  ownersOf,
+  portKindsOf,
+  skeletonOf,
+  turnOffUnsupported,
+} from './areas.ts'
 import { type MutableConfig, openConfig } from './config.ts'
 import type { Credentials } from './gates/bearer.ts'
-import { type Gates, openGates } from './gates/index.ts'
+import { openBlockNews } from './gates/block-news.ts'
+import { GATES, type Gates, openGates } from './gates/index.ts'
+import { type Health, openHealth } from './health.ts'
 import { CORE_KEYS } from './keys.ts'
 import { hardwareId } from './licence/hardware.ts'
 import { type InstalledLicence, openLicence } from './licence/installed.ts'
+import { type LicenceNews, openLicenceNews } from './licence/news.ts'
+import { agentReadings } from './observe/agent.ts'
+import { watchEventLoop } from './observe/loop.ts'
+import { type Metrics, openMetrics } from './observe/metrics.ts'
+import { watchPlane } from './observe/plane.ts'
+import { sourceOf } from './observe/reading.ts'
 import { type OperatorKeys, openOperatorKeys } from './operator-keys.ts'
 import { NO_SERVICES, type Services } from './services.ts'
+import { type Announce, openAnnouncer } from './state/announce.ts'
+import { type DeclaredEvent, declaredEvents } from './state/core-events.ts'
+import { type Drift, openDrift } from './state/drift.ts'
 import { type Outbox, openOutbox } from './state/events.ts'
 import { lockState } from './state/lock.ts'
 import { loadMarks, storeMarks } from './state/marks.ts'
 import { openPipeline, type Pipeline } from './state/mutate.ts'
 import { type Overrides, openOverrides } from './state/overrides.ts'
-import { reconcile } from './state/reconcile.ts'
 import { openStore, type Store } from './state/store.ts'
+import { type WatchedStore, watchStore } from './state/watched.ts'
 import { mountControl } from './transport/control.ts'
 import { addConventions, openServer } from './transport/conventions.ts'
+import { openTails, type Tails } from './transport/tail.ts'
+import { followUplink } from './uplink.ts'
 import { VERSION } from './version.ts'
 
 export interface BuildOptions {
@@ -34,16 +57,18 @@ export interface BuildOptions {
   configFile: string
   environment: Readonly<Record<string, string | undefined>>
   log: FastifyBaseLogger
-  /** `lock` is the file that processes of the plane must keep open while they touch the kernel. */
-  openPlane: (skeletons: readonly Skeleton[], lock: number) => Promise<Plane>
+  /** Its `lock` is the file that processes of the plane must keep open while they touch the kernel. */
+  openPlane: (options: Required<Omit<KernelOptions, 'bpfDir'>>) => Promise<Plane>
   /** Test seams: the clock, the store, areas that have no folder, and the names of those that shall be loaded. */
   now?: () => Date
   openStore?: (stateDir: string) => Store
   extraAreas?: readonly AreaPlugin[]
   only?: readonly string[]
+  /** Milliseconds that never go back; with it drift detection beats only when the test calls `drift.beat()`. */
+  clock?: () => number
 }
 
-export interface Agent {
+export interface Agent extends Health {
   app: FastifyInstance
   config: MutableConfig
   overrides: Overrides
@@ -52,17 +77,23 @@ export interface Agent {
   licence: InstalledLicence
   states: AreaStates
   gates: Gates
-  store: Store
+  store: WatchedStore
   outbox: Outbox
   pipeline: Pipeline
   plane: Plane
+  drift: Drift
+  metrics: Metrics
   now: () => Date
   startedAt: Date
   version: string
-  /** What is amiss with the node as a whole; empty while all is well. */
-  troubles(): string[]
+  announce: Announce
+  licenceNews: LicenceNews
   /** Every registered route, for the documents. */
   routes: RouteOptions[]
+  /** Every event type that may be sent, for the documents. */
+  events: readonly DeclaredEvent[]
+  /** Readers of the event stream over the control socket. */
+  tails: Tails
   /** SubjectPublicKeyInfo of the certificate in use, PEM; set by whoever loads it. */
   publicKey: () => string | undefined
   /** The listeners; set by whoever opens them. */
@@ -88,6 +119,7 @@ export async function build(options: BuildOptions): Promise<Agent> {
   const areas = inOrder(plugins.map(({ area }) => area))
   const config = openConfig(Object.assign({}, CORE_KEYS, ...areas.map((area) => area.config ?? {})), {
     file: options.configFile,
+    copy: join(stateDir, 'panel.json.last'),
     overrides: () => overrides.read().config,
     environment: options.environment,
   })
@@ -96,18 +128,24 @@ export async function build(options: BuildOptions): Promise<Agent> {
   const states = areaStates(areas)
   for (const { name } of areas) if (disabled.has(name)) states.turnOff(name, 'disabled by disabled_areas')
 
-  const store = (options.openStore ?? openStore)(stateDir)
+  const store = watchStore((options.openStore ?? openStore)(stateDir))
   store.migrate('core', join(import.meta.dirname, 'state'))
   for (const area of areas) if (!disabled.has(area.name)) store.migrate(area.name, area.dir)
 
-  const plane = await options.openPlane(
-    areas.flatMap((area) => (disabled.has(area.name) ? [] : skeletonOf(area))),
-    lock.fd,
-  )
+  const metrics = openMetrics({ areas: areas.map(({ name }) => name), gates: GATES, now, log })
+  const opened = await options.openPlane({
+    skeletons: areas.flatMap((area) => (disabled.has(area.name) ? [] : skeletonOf(area))),
+    owners: ownersOf(areas),
+    portKinds: portKindsOf(areas),
+    onProblem: (error) => log.error({ err: error }, 'the data plane has a problem'),
+    lock: lock.fd,
+  })
+  const plane = watchPlane(opened, metrics.plane)
+  await followUplink(plane, config, log)
   turnOffUnsupported(areas, plane, states)
   const enabled = new Map(areas.filter(({ name }) => !states.reasonOff(name)).map((area) => [area.name, area]))
 
-  const outbox = openOutbox(store.write, store.read, () => config.int('max_events'), now)
+  const outbox = openOutbox(store.write, store.read, () => config.int('max_events'), now, metrics.events.written)
   const contextOf = (area: string): AreaContext => ({
     log: log.child({ area }),
     config,
@@ -117,19 +155,19 @@ export async function build(options: BuildOptions): Promise<Agent> {
     mutate: (origin, rule) => pipeline.mutate(area, origin, rule),
     onCommit: (listener) => outbox.onWake(listener),
   })
-  const trouble = new Map<string, string>()
-  const bring = async () => {
-    try {
-      const repaired = await reconcile({ plane, read: store.read, config, areas: enabled })
-      trouble.delete('reconcile')
-      const done = repaired.added + repaired.changed + repaired.removed > 0
-      if (done) log.info(repaired, 'kernel brought to the store')
-      return done
-    } catch (error) {
-      trouble.set('reconcile', `the kernel does not hold what is stored: ${(error as Error).message}`)
-      throw error
-    }
-  }
+  const troubles = new Map<string, string>()
+  const drift = openDrift({
+    plane,
+    read: store.read,
+    config,
+    areas: enabled,
+    log,
+    exclusively: (work) => pipeline.exclusively(work),
+    announce: (origin, drafts) => announce(origin, drafts),
+    onPass: metrics.pass,
+    troubles,
+    clock: options.clock,
+  })
   const pipeline = openPipeline({
     store,
     plane,
@@ -137,18 +175,13 @@ export async function build(options: BuildOptions): Promise<Agent> {
     outbox,
     areas: enabled,
     log,
-    ground: async () => {
-      if (trouble.size > 0) await bring()
-    },
-    repair: () =>
-      bring().catch((error: unknown) => {
-        log.error({ err: error }, 'repair failed')
-        return false
-      }),
+    counts: metrics.pipeline,
+    ground: drift.ground,
+    repair: drift.mend,
   })
   config.onChange((key) => {
-    if (![...enabled.values()].some((area) => area.rendersFrom?.includes(key))) return undefined
-    return pipeline.exclusively(bring)
+    const rendering = [...enabled.values()].filter((area) => area.rendersFrom?.includes(key)).map(({ name }) => name)
+    return rendering.length > 0 ? pipeline.exclusively(() => drift.bring('configuration', rendering)) : undefined
   })
 
   const licence = openLicence({
@@ -158,7 +191,7 @@ export async function build(options: BuildOptions): Promise<Agent> {
     now,
     hardwareId: hardwareId(),
     loadMarks: () => loadMarks(store.read),
-    saveMarks: (marks) => pipeline.exclusively(async () => storeMarks(store.write, marks)),
+    saveMarks: (marks) => pipeline.exclusively(async () => store.during(() => storeMarks(store.write, marks))),
   })
   config.onChange((key) => key === 'license_trusted_keys' && licence.reload())
 
@@ -168,9 +201,20 @@ export async function build(options: BuildOptions): Promise<Agent> {
     tokenHash: tokenHash === undefined ? undefined : Buffer.from(tokenHash, 'hex'),
     keys: new Map([['ok', operatorKeys.resolve]]),
   }
-  const gates = openGates({ config, credentials, licence: licence.view, states, now: () => now().getTime() })
+  const announce = openAnnouncer({ store, outbox, pipeline })
+  const blockNews = openBlockNews(announce, log)
+  const gates = openGates({
+    config,
+    credentials,
+    licence: licence.view,
+    states,
+    now: () => now().getTime(),
+    counts: metrics.gates,
+    blocked: blockNews.tell,
+  })
 
-  const app = openServer(log, () => gates)
+  const app = openServer(log, () => gates, metrics.http.unrouted)
+  const loop = watchEventLoop()
   const stops: Stop[] = []
   const agent: Agent = {
     app,
@@ -185,16 +229,25 @@ export async function build(options: BuildOptions): Promise<Agent> {
     outbox,
     pipeline,
     plane,
+    drift,
+    metrics,
     now,
     startedAt: now(),
     version: VERSION,
-    troubles: () => [...trouble.values()],
+    ...openHealth({ kernel: troubles, store, plane, states }),
+    announce,
+    licenceNews: openLicenceNews({ licence, announce, read: store.read, log }),
     routes: [],
+    events: declaredEvents(areas),
+    tails: openTails({ outbox, version: VERSION, log, counts: metrics.events }),
     publicKey: () => undefined,
     services: NO_SERVICES,
     async close() {
+      agent.tails.close()
+      blockNews.close()
       for (const stop of stops.reverse()) await stop()
       await app.close()
+      loop.close()
       await pipeline.exclusively(() => plane.close())
       store.close()
       lock.release()
@@ -204,15 +257,20 @@ export async function build(options: BuildOptions): Promise<Agent> {
   app.addHook('onRoute', (route) => void agent.routes.push(route))
   gates.mount(app)
   addConventions(app)
+  metrics.http.mount(app)
+  metrics.add({ name: 'core', prefix: 'stratum_', metrics: agentReadings, context: { agent, loop } })
+  for (const { name, metrics: own = [] } of enabled.values()) metrics.add(sourceOf(name, own, contextOf(name)))
   await mountAreas(app, options, plugins)
   await mountControl(app, agent, [...enabled.values()])
   await app.ready()
 
-  await pipeline.exclusively(bring).catch((error: unknown) => log.error({ err: error }, 'the first pass failed'))
+  // A pass that failed has been logged, is shown, and is tried again.
+  await pipeline.exclusively(() => drift.bring('boot')).catch(() => {})
   for (const area of enabled.values()) {
     const stop = await area.start?.(contextOf(area.name))
     if (stop) stops.push(stop)
   }
+  if (options.clock === undefined) stops.push(drift.start())
   return agent
 }
 
@@ -236,21 +294,4 @@ async function mountAreas(app: FastifyInstance, options: BuildOptions, plugins: 
     },
   })
   for (const plugin of options.extraAreas ?? []) await app.register(plugin, { prefix: '/api/v1' })
-}
-
-function skeletonOf({ name, nft }: LoadedArea): Skeleton[] {
-  if (nft === undefined) return []
-  const { skeleton, lists = [], chains = [], sets = [] } = nft
-  return [{ area: name, text: skeleton, lists, chains, sets }]
-}
-
-function turnOffUnsupported(areas: readonly LoadedArea[], plane: Plane, states: AreaStates): void {
-  const facilities = new Map(plane.check().map((facility) => [facility.name, facility]))
-  for (const area of areas) {
-    if (states.reasonOff(area.name) !== undefined) continue
-    const missing = area.requires?.find((name) => !facilities.get(name)?.available)
-    const off = area.needs?.find((name) => states.reasonOff(name) !== undefined)
-    if (missing) states.turnOff(area.name, facilities.get(missing)?.detail ?? `${missing} is not there`)
-    else if (off) states.turnOff(area.name, `needs ${off}, which is off`)
-  }
 }

@@ -3,6 +3,10 @@
  *
  * An area is a folder `plugins/<name>/` whose `index.ts` exports `defineArea(import.meta.url, {...})`. The core finds it,
  * migrates its tables, collects its paths, configuration keys, skeleton and verbs, and mounts its routes below /api/v1.
+ *
+ * Routes read and change through three functions of `core/transport/`: `sendList`, `sendOne` (one thing and its ETag) and
+ * `carryOut` (a change). One function of the area says what a thing looks like, `(db) => object`: its GET sends it, and the
+ * changes of that thing give it to `carryOut`, which holds a client's If-Match against it inside the transaction (D18).
  */
 import { dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -17,6 +21,7 @@ import type {
 } from 'fastify'
 import fp from 'fastify-plugin'
 import type { TSchema } from 'typebox'
+import type { PortKind } from '../dataplane/bpf/port/entries.ts'
 import type { Entry } from '../dataplane/entry.ts'
 import type { Plane } from '../dataplane/plane.ts'
 import type { Config, ConfigKeys } from './config.ts'
@@ -40,6 +45,8 @@ export interface Ref {
 /** An event to be: `type` is one that the area declares, `data` the object as REST returns it (a deletion: its id). */
 export interface EventDraft {
   type: string
+  /** The area that declares the type, where that is not the one whose change this is. */
+  area?: string
   resource: string
   data: unknown
 }
@@ -79,13 +86,33 @@ export interface AreaContext {
 }
 export type Stop = () => Promise<void> | void
 
-/** The static part of an area in table `inet stratum`; see dataplane/nft/driver.ts. */
+/** The static part of an area in table `inet stratum`; see dataplane/nft/skeleton.ts. */
 export interface NftDeclaration {
   skeleton: string
   lists?: readonly string[]
   chains?: readonly string[]
   sets?: readonly string[]
 }
+
+/** One value of a metric, and its labels: all that are declared, no others. */
+export interface Sample {
+  value: number
+  labels?: Readonly<Record<string, string>>
+}
+
+/** A metric that is read when somebody asks for it, and at no other time. Names and units are those of Prometheus. */
+export interface Reading<Context> {
+  /** What follows `stratum_<area>_`: snake_case, base units (`_seconds`, `_bytes`); a counter ends in `_total`. */
+  name: string
+  /** Tells an operator what the value means. */
+  help: string
+  type: 'gauge' | 'counter'
+  /** Their values must be few and known beforehand: never an id, an address, or text from outside. */
+  labels?: readonly string[]
+  /** Must be cheap: a count by an index, no walk. Should it throw, the area is left out of this answer, and that is counted. */
+  read(context: Context): Iterable<Sample> | Promise<Iterable<Sample>>
+}
+export type AreaMetric = Reading<AreaContext>
 
 export interface Area {
   /** Log child, metric subsystem, table prefix, gRPC health name, and the text of its 503. */
@@ -101,12 +128,18 @@ export interface Area {
   /** Configuration keys whose change re-renders the area's entries at once. */
   rendersFrom?: readonly string[]
   nft?: NftDeclaration
+  /** For areas with links, addresses, routes and the like: the number that marks theirs in the kernel, unique, from 200. */
+  netlink?: { owner: number }
+  /** Kinds of entries of the programs on the workload ports that this area alone renders. */
+  port?: readonly PortKind[]
   /** Facilities of the data plane without which the area is off (503). */
   requires?: readonly string[]
   routes(app: TypedApp): void
   /** Routes for the local CLI only, below /control/v1/<name>. Changes are refused while the licence is frozen. */
   control?(app: TypedApp): void
   desired?: Desired
+  /** What `GET /metrics` shows of the area; each stands in the table of its README. */
+  metrics?: readonly AreaMetric[]
   /** Sessions and timers. Stopped in reverse order; must leave the kernel as it is. */
   start?(context: AreaContext): Promise<Stop>
 }
@@ -148,6 +181,8 @@ declare module 'fastify' {
     strict?: boolean
     /** A change below /control that a frozen licence refuses; below /api/v1 all are. */
     frozen?: boolean
+    /** Answers one thing that is measured, not stored: it has no ETag. */
+    volatile?: boolean
   }
   interface FastifySchema {
     summary?: string

@@ -2,6 +2,10 @@
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
+import type { KindOwners } from '../dataplane/bpf/port/driver.ts'
+import type { PortKind } from '../dataplane/bpf/port/entries.ts'
+import type { Skeleton } from '../dataplane/nft/skeleton.ts'
+import type { Plane } from '../dataplane/plane.ts'
 import type { AreaPlugin, LoadedArea } from './area.ts'
 
 export interface AreaStates {
@@ -66,5 +70,42 @@ export function areaStates(areas: readonly LoadedArea[]): AreaStates {
     reasonOff: (area) => off.get(area),
     turnOff: (area, reason) => void off.set(area, reason),
     all: () => areas.map(({ name }) => ({ name, reason: off.get(name) })),
+  }
+}
+
+/** The static nft text of an area, as the driver takes it. */
+export function skeletonOf({ name, nft }: LoadedArea): Skeleton[] {
+  if (nft === undefined) return []
+  const { skeleton, lists = [], chains = [], sets = [] } = nft
+  return [{ area: name, text: skeleton, lists, chains, sets }]
+}
+
+/** The area that renders each kind of entry of the programs on the workload ports. @throws Error when two claim one */
+export function portKindsOf(areas: readonly LoadedArea[]): KindOwners {
+  const owners: Partial<Record<PortKind, string>> = {}
+  for (const { name, port = [] } of areas) {
+    for (const kind of port) {
+      if (owners[kind] !== undefined)
+        throw new Error(`entries of kind ${kind} are claimed by ${owners[kind]} and ${name}`)
+      owners[kind] = name
+    }
+  }
+  return owners
+}
+
+/** Area → the number that marks what is its in netlink, of those too that are off: what they have made stays theirs. */
+export function ownersOf(areas: readonly LoadedArea[]): Map<string, number> {
+  return new Map(areas.flatMap(({ name, netlink }) => (netlink ? [[name, netlink.owner] as const] : [])))
+}
+
+/** Turns off the areas that ask for a facility which this node does not have, and those that need such an area. */
+export function turnOffUnsupported(areas: readonly LoadedArea[], plane: Plane, states: AreaStates): void {
+  const facilities = new Map(plane.check().map((facility) => [facility.name, facility]))
+  for (const area of areas) {
+    if (states.reasonOff(area.name) !== undefined) continue
+    const missing = area.requires?.find((name) => !facilities.get(name)?.available)
+    const off = area.needs?.find((name) => states.reasonOff(name) !== undefined)
+    if (missing) states.turnOff(area.name, facilities.get(missing)?.detail ?? `${missing} is not there`)
+    else if (off) states.turnOff(area.name, `needs ${off}, which is off`)
   }
 }

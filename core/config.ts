@@ -1,8 +1,8 @@
 /**
- * Configuration: one table of keys, four sources. Defaults < the panel-synced file < local overrides < environment (D27).
+ * Configuration: one table of keys. Defaults < what the agent finds on the node < the panel-synced file < local overrides < environment (D27).
  * Keys come from the core and from the areas; a value is checked where it enters and frozen as text.
  */
-import { readFileSync } from 'node:fs'
+import { ConfigError, openPanelFile, type PanelValues } from './panel-file.ts'
 
 export interface ConfigKey {
   default: string
@@ -13,7 +13,7 @@ export interface ConfigKey {
   summary: string
 }
 export type ConfigKeys = Record<string, ConfigKey>
-export type Source = 'default' | 'file' | 'override' | 'environment'
+export type Source = 'default' | 'detected' | 'file' | 'override' | 'environment'
 
 export interface Config {
   text(key: string): string
@@ -26,13 +26,18 @@ export interface Config {
   source(key: string): Source
   effective(key: string): 'now' | 'restart'
   keys(): readonly string[]
-  /** Runs after every change of a key that takes effect at once; `reload` waits for what it returns. */
-  onChange(listener: (key: string) => unknown): void
+  /**
+   * Runs after every change of a key that takes effect at once; `reload` waits for what it returns.
+   * Returns how to stop that.
+   */
+  onChange(listener: (key: string) => unknown): () => void
 }
 
 export interface ConfigSources {
   /** Path of the panel-synced JSON file; an absent one is empty. */
   file: string
+  /** Where the last usable content of that file is kept, for a start at which it is broken. */
+  copy?: string
   overrides: () => Readonly<Record<string, string>>
   environment: Readonly<Record<string, string | undefined>>
 }
@@ -40,11 +45,16 @@ export interface ConfigSources {
 export interface MutableConfig extends Config {
   /** Says what is wrong with `value` for `key`, or nothing. */
   problem(key: string, value: string): string | undefined
-  /** Reads the sources again and tells the listeners which keys now differ. Rejects when one of them failed. */
+  /**
+   * Reads the sources again and tells the listeners which keys now differ. Rejects when one of them failed.
+   * A panel's file that cannot be used changes nothing; see `fileProblem`.
+   */
   reload(): Promise<void>
+  /** Why the panel's file is not in force; undefined when it is. */
+  fileProblem(): string | undefined
+  /** Puts what the agent found out by itself in the place of the default. Tells the listeners as `reload` does. */
+  detect(key: string, value: string): Promise<void>
 }
-
-export class ConfigError extends Error {}
 
 const CREDENTIAL = /token|key|secret|password/
 /** Names that contain a credential word but hold file paths. */
@@ -54,8 +64,13 @@ const PATH_KEYS = new Set(['tls_key', 'license_trusted_keys'])
 export const isCredentialKey = (key: string): boolean => CREDENTIAL.test(key) && !PATH_KEYS.has(key)
 
 export function openConfig(keys: ConfigKeys, sources: ConfigSources): MutableConfig {
-  const listeners: ((key: string) => unknown)[] = []
-  const booted = resolve(keys, sources)
+  const listeners = new Set<(key: string) => unknown>()
+  const detected = new Map<string, string>()
+  const panel = openPanelFile(sources.file, sources.copy, (values) => {
+    for (const [key, raw] of Object.entries(values)) textOf(keys, key, raw, sources.file)
+  })
+  const read = () => resolve(keys, sources, Object.fromEntries(detected), panel.values())
+  const booted = read()
   let current = booted
 
   const value = (key: string): string => {
@@ -64,7 +79,7 @@ export function openConfig(keys: ConfigKeys, sources: ConfigSources): MutableCon
     return (definition.effective === 'restart' ? booted : current).get(key)?.value ?? definition.default
   }
 
-  return {
+  const config: MutableConfig = {
     text: value,
     stored: (key) => current.get(key)?.value ?? keys[key]?.default ?? '',
     int: (key) => Number(value(key)),
@@ -73,7 +88,10 @@ export function openConfig(keys: ConfigKeys, sources: ConfigSources): MutableCon
     source: (key) => current.get(key)?.source ?? 'default',
     effective: (key) => keys[key]?.effective ?? 'restart',
     keys: () => Object.keys(keys),
-    onChange: (listener) => void listeners.push(listener),
+    onChange(listener) {
+      listeners.add(listener)
+      return () => void listeners.delete(listener)
+    },
     problem(key, text) {
       const definition = keys[key]
       if (definition === undefined) return `unknown configuration key: ${key}`
@@ -81,16 +99,23 @@ export function openConfig(keys: ConfigKeys, sources: ConfigSources): MutableCon
     },
     async reload() {
       const before = current
-      current = resolve(keys, sources)
+      panel.refresh()
+      current = read()
       const changed = Object.keys(keys).filter(
         (key) => keys[key]?.effective === 'now' && before.get(key)?.value !== current.get(key)?.value,
       )
       // Each is told, whatever another makes of it: a tightened allow-list must hold even if the kernel refuses something.
-      const told = changed.flatMap((key) => listeners.map(async (listener) => listener(key)))
+      const told = changed.flatMap((key) => Array.from(listeners, async (listener) => listener(key)))
       const failed = (await Promise.allSettled(told)).find((outcome) => outcome.status === 'rejected')
       if (failed) throw failed.reason
     },
+    fileProblem: panel.problem,
+    detect(key, found) {
+      detected.set(key, found)
+      return config.reload()
+    },
   }
+  return config
 }
 
 export const splitList = (text: string): string[] =>
@@ -101,22 +126,22 @@ export const splitList = (text: string): string[] =>
 
 type Resolved = Map<string, { value: string; source: Source }>
 
-function resolve(keys: ConfigKeys, { file, overrides, environment }: ConfigSources): Resolved {
+function resolve(
+  keys: ConfigKeys,
+  { file, overrides, environment }: ConfigSources,
+  detected: Readonly<Record<string, string>>,
+  panel: PanelValues,
+): Resolved {
   const resolved: Resolved = new Map()
   const take = (source: Source, values: Readonly<Record<string, unknown>>, where: string) => {
     for (const [key, raw] of Object.entries(values)) {
-      const definition = keys[key]
-      if (definition === undefined) {
-        if (source === 'environment' || source === 'file') continue
-        throw new ConfigError(`${where}: unknown configuration key ${key}`)
-      }
-      const text = asText(raw)
-      const wrong = text === undefined ? 'must be a string, number, boolean or list' : definition.check?.(text)
-      if (wrong !== undefined) throw new ConfigError(`${where}: ${key}: ${wrong}`)
-      resolved.set(key, { value: text ?? '', source })
+      const text = textOf(keys, key, raw, where)
+      if (text !== undefined) resolved.set(key, { value: text, source })
+      else if (source === 'override') throw new ConfigError(`${where}: unknown configuration key ${key}`)
     }
   }
-  take('file', readPanelFile(file), file)
+  take('detected', detected, 'what was found on this node')
+  take('file', panel, file)
   take('override', overrides(), 'local overrides')
   const fromEnvironment = Object.keys(keys).flatMap((key) => {
     const text = environment[`STRATUM_${key.toUpperCase()}`]
@@ -126,29 +151,22 @@ function resolve(keys: ConfigKeys, { file, overrides, environment }: ConfigSourc
   return resolved
 }
 
+/** The value of a key as text; undefined for a key that this agent does not know. @throws ConfigError */
+function textOf(keys: ConfigKeys, key: string, raw: unknown, where: string): string | undefined {
+  const definition = keys[key]
+  if (definition === undefined) return undefined
+  const text = asText(raw)
+  const wrong = text === undefined ? 'must be a string, number, boolean or list' : definition.check?.(text)
+  if (wrong !== undefined) throw new ConfigError(`${where}: ${key}: ${wrong}`)
+  return text ?? ''
+}
+
 function asText(raw: unknown): string | undefined {
   if (typeof raw === 'string') return raw
   if (typeof raw === 'number') return String(raw)
   if (typeof raw === 'boolean') return raw ? 'on' : 'off'
   if (Array.isArray(raw) && raw.every((part) => typeof part === 'string')) return raw.join(',')
   return undefined
-}
-
-function readPanelFile(path: string): Record<string, unknown> {
-  let text: string
-  try {
-    text = readFileSync(path, 'utf8')
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return {}
-    throw new ConfigError(`${path} cannot be read: ${(error as Error).message}`)
-  }
-  try {
-    const parsed: unknown = JSON.parse(text)
-    if (typeof parsed === 'object' && parsed !== null && !Array.isArray(parsed)) return { ...parsed }
-  } catch {
-    // Falls through to the one message for both cases.
-  }
-  throw new ConfigError(`${path} must hold one JSON object`)
 }
 
 /** Checks for the tables of keys. */

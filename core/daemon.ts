@@ -3,16 +3,19 @@ import { mkdirSync } from 'node:fs'
 import { hostname, networkInterfaces } from 'node:os'
 import { parseArgs } from 'node:util'
 import { openKernel } from '../dataplane/kernel.ts'
+import { followState } from './agent-state.ts'
 import { type Agent, build } from './app.ts'
 import { controlSocket, type Places, placesFrom } from './environment.ts'
 import { openLog } from './observe/log.ts'
 import { quickstart } from './quickstart.ts'
 import { openServices, type Service } from './services.ts'
+import { guardDoor } from './transport/door.ts'
 import { grpcService } from './transport/grpc.ts'
 import { listenControl, listenRest } from './transport/listener.ts'
 import { eventService } from './transport/stream.ts'
 import { type Certificate, CertificateError, loadCertificate, watchCertificate } from './transport/tls.ts'
 import { VERSION } from './version.ts'
+import { watchFiles } from './watch-files.ts'
 
 /** What is in flight when the agent is told to stop may take this long. */
 const GRACE_MS = 5000
@@ -36,16 +39,24 @@ export async function main(): Promise<void> {
   mkdirSync(places.runDir, { recursive: true, mode: 0o755 })
   const first = values.quickstart ? quickstart.prepare(places) : undefined
 
-  const agent = await build({ ...places, environment, log, openPlane: openKernel })
+  const agent = await build({
+    ...places,
+    environment,
+    log,
+    openPlane: (options) => openKernel({ ...options, bpfDir: places.bpfDir }),
+  })
   const control = await listenControl(agent.app.routing.bind(agent.app), controlSocket(places))
-  const stopWatching = await openNetwork(agent, places)
+  const stopWatching = [await openNetwork(agent, places), followConfiguration(agent, places)]
+  const sayStopping = await followState(agent)
   let stopping = false
   const stop = (signal: string) => {
     if (stopping) return
     stopping = true
     log.info({ signal }, 'stopping; the data plane stays as it is')
     const close = async () => {
-      stopWatching()
+      for (const stop of stopWatching) stop()
+      await sayStopping()
+      agent.tails.close()
       await Promise.all([agent.services.close(GRACE_MS), control.close(GRACE_MS)])
       await agent.close()
     }
@@ -59,12 +70,6 @@ export async function main(): Promise<void> {
   }
   process.on('SIGTERM', stop)
   process.on('SIGINT', stop)
-  process.on('SIGHUP', () => {
-    agent.config
-      .reload()
-      .catch((error: unknown) => log.error({ err: error }, 'the configuration could not be reloaded'))
-  })
-
   // Only now, so that whoever waits for this line may also stop the agent in order.
   log.info(
     {
@@ -88,6 +93,7 @@ async function openNetwork(agent: Agent, { stateDir }: Places): Promise<() => vo
         ...certificate,
         address: config.text('api_bind_address'),
         port: config.int('api_port'),
+        guard: (server) => guardDoor(server, agent),
       }),
   }
   const certificate = await certificateFor(agent, stateDir)
@@ -110,8 +116,33 @@ async function openNetwork(agent: Agent, { stateDir }: Places): Promise<() => vo
       agent.publicKey = () => next.spkiPem
       agent.services.useCertificate(next)
     },
-    { onProblem: (problem) => app.log.warn({ problem: String(problem) }, 'the replaced certificate is not usable') },
+    {
+      onProblem: (problem) =>
+        caution(agent, 'certificate', `${(problem as Error).message}; the former one stays in use`),
+      onUsable: () => caution(agent, 'certificate', undefined),
+    },
   )
+}
+
+/** Takes the panel's file into force whenever it changes; a broken one changes nothing, and is told. */
+function followConfiguration(agent: Agent, { configFile }: Places): () => void {
+  const reload = () => {
+    agent.config
+      .reload()
+      .catch((error: unknown) => agent.app.log.error({ err: error }, 'the configuration could not be put into force'))
+    caution(agent, 'config', agent.config.fileProblem())
+  }
+  process.on('SIGHUP', reload)
+  return watchFiles([configFile], reload, { intervalMs: 1000, debounceMs: 200 })
+}
+
+/** Notes what should be put right, and logs it once; undefined: it is. */
+function caution({ cautions, app }: Agent, about: string, problem: string | undefined): void {
+  if (cautions.get(about) === problem) return
+  if (problem === undefined) cautions.delete(about)
+  else cautions.set(about, problem)
+  if (problem === undefined) app.log.info({ about }, 'what was amiss has been put right')
+  else app.log.error({ about, problem }, 'something should be put right')
 }
 
 async function certificateFor(agent: Agent, stateDir: string): Promise<Certificate | { reason: string }> {

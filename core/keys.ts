@@ -5,6 +5,8 @@ import { EVENTS_PORT, GRPC_PORT, REST_PORT } from '../dataplane/numbers.ts'
 import { type ConfigKeys, checks, splitList } from './config.ts'
 
 const address = (text: string) => (text === '' || isIP(text) !== 0 ? undefined : 'must be an IP address')
+const device = (text: string) =>
+  /^(?!\.{1,2}$)[A-Za-z0-9_.-]{0,15}$/.test(text) ? undefined : 'must be the name of a network device'
 const prefixes = (text: string) => {
   const bad = splitList(text).find((part) => parsePrefix(part) === undefined)
   return bad === undefined ? undefined : `not an address or CIDR: ${bad}`
@@ -63,6 +65,18 @@ export const CORE_KEYS: ConfigKeys = {
     effective: 'now',
     summary: 'how long a source address stays blocked',
   },
+  max_connections: {
+    default: '4096',
+    check: checks.int(16, 1_000_000),
+    effective: 'now',
+    summary: 'connections that may be open on each of 7070, 7071 and 7072; any more are reset at once',
+  },
+  max_connections_per_ip: {
+    default: '256',
+    check: checks.int(1, 1_000_000),
+    effective: 'now',
+    summary: 'connections that may be open from one source address on each of the three ports',
+  },
   tls_cert: { default: '', check: checks.path, effective: 'restart', summary: 'PEM certificate; empty: self-signed' },
   tls_key: { default: '', check: checks.path, effective: 'restart', summary: 'PEM private key of tls_cert' },
   disabled_areas: { default: '', check: names, effective: 'restart', summary: 'areas that are off on this node' },
@@ -71,6 +85,19 @@ export const CORE_KEYS: ConfigKeys = {
     check: checks.paths,
     effective: 'now',
     summary: 'PEM public keys whose licences this node accepts',
+  },
+  uplink: {
+    default: '',
+    check: device,
+    effective: 'now',
+    summary: "the node's public interface; unset: the device of the default route",
+  },
+  drift_interval: {
+    default: '60',
+    check: checks.int(0, 86_400),
+    effective: 'now',
+    summary:
+      'seconds after which the kernel is compared with the store even if nobody seems to have changed it; 0: never',
   },
   max_events: {
     default: '10000',

@@ -44,11 +44,22 @@ export function mintOperatorKey(tx: Db, label: string, now: Date): Change<Operat
   tx.insert(operatorKeys)
     .values({ id, label, hash: hashSecret(secret).toString('hex'), createdAt: created_at })
     .run()
-  return { result: { id, label, created_at, key: `ok_${id}_${secret}` }, touch: [], events: [] }
+  const shown: OperatorKey = { id, label, created_at }
+  return {
+    result: { ...shown, key: `ok_${id}_${secret}` },
+    touch: [],
+    events: [{ type: 'auth.created', resource: resourceOf(id), data: shown }],
+  }
 }
 
 export function revokeOperatorKey(tx: Db, id: string): Change<{ status: 'revoked'; id: string }> {
   const { changes } = tx.delete(operatorKeys).where(eq(operatorKeys.id, id)).run()
   if (changes === 0) throw notFound('operator key', id)
-  return { result: { status: 'revoked', id }, touch: [], events: [] }
+  return {
+    result: { status: 'revoked', id },
+    touch: [],
+    events: [{ type: 'auth.deleted', resource: resourceOf(id), data: { id } }],
+  }
 }
+
+const resourceOf = (id: string): string => `/control/v1/apikeys/${id}`

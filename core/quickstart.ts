@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import type { Agent } from './app.ts'
 import type { Places } from './environment.ts'
 import { hashSecret } from './gates/bearer.ts'
+import { system } from './state/events.ts'
 import { openOverrides } from './state/overrides.ts'
 import { newToken } from './transport/control.ts'
 
@@ -26,7 +27,10 @@ async function finish(agent: Agent, first: First | undefined): Promise<void> {
   if (first === undefined) return
   const { licence, services, states } = agent
   if (!licence.view().installed) {
-    await licence.evaluate().catch((error: Error) => say(`no evaluation licence: ${error.message}`))
+    await licence
+      .evaluate()
+      .then(() => agent.licenceNews.installed(system('quickstart')))
+      .catch((error: Error) => say(`no evaluation licence: ${error.message}`))
   }
   const where = services.status().find(({ name }) => name === 'rest')
   if (where?.listening === undefined) {

@@ -10,6 +10,15 @@ export const Timestamp = Type.String({ description: 'RFC 3339, UTC' })
 
 /** Free text of at most 255 characters without control characters (D17) and lone surrogates, which UTF-8 cannot hold. */
 export const FreeText = Type.String({ maxLength: 255, pattern: '^[^\\u0000-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$' })
+/** What an operator calls a thing (D17). */
+export const Name = Type.String({ pattern: '^[A-Za-z0-9._ -]{1,63}$' })
+/** The shape of a tenant's id; '' is the operator. Whether there is such a tenant is asked where it is stored. */
+export const TenantId = Type.String({ pattern: '^[A-Za-z0-9._-]{0,64}$' })
+/** A host name as RFC 1123 §2.1 has it, or ''. */
+export const Hostname = Type.String({
+  maxLength: 253,
+  pattern: '^(|[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?(\\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*)$',
+})
 /** A network device name as the kernel accepts it: dev_valid_name() in net/core/dev.c, further narrowed (D17). */
 export const InterfaceName = Type.String({ pattern: '^(?!\\.{1,2}$)[A-Za-z0-9_.-]{1,15}$' })
 export const Port = Type.Integer({ minimum: 1, maximum: 65535 })

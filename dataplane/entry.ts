@@ -4,9 +4,13 @@
  *
  * `key` is unique over all areas and begins with `<area>/`, so that one area's objects can be told from another's.
  */
+import { type PortEntry, portFingerprint } from './bpf/port/entries.ts'
 import { digest } from './digest.ts'
+import { isNetlink, type NetlinkEntry } from './netlink/entries.ts'
+import { netlinkFingerprint, sameNetlink } from './netlink/sameness.ts'
+import { atOnce, type Steps } from './slices.ts'
 
-export type Entry = OrderedRule | Chain | SetElement
+export type Entry = OrderedRule | Chain | SetElement | PortEntry | NetlinkEntry
 
 /** A rule of an ordered list: packets meet the rules of one list by ascending `rank`, and the first match decides. */
 export interface OrderedRule {
@@ -43,6 +47,18 @@ export interface SetElement {
   value?: string
 }
 
+/** Digest of an observed entry that does not hold what its marks say. */
+export const DAMAGED = 'damaged'
+
+/**
+ * True for an observed entry that stands for a frame which somebody changed, not for content: the chains of a list, the
+ * declarations of an area. Nobody desires its key, and the passage away from it repairs the frame.
+ */
+export function isFrame(entry: Entry): boolean {
+  if (entry.kind === 'rule') return entry.rank.length === 0
+  return entry.kind === 'chain' && entry.chain === ''
+}
+
 /** The passage of one key from what the kernel holds to what it shall hold; at least one side is present. */
 export interface Passage {
   before?: Entry
@@ -54,11 +70,14 @@ export type Undo = () => Promise<void>
 
 /** True when both entries ask the same of the kernel. */
 export function sameEntry(a: Entry | undefined, b: Entry | undefined): boolean {
-  return a === b || (a !== undefined && b !== undefined && fingerprint(a) === fingerprint(b))
+  if (a === b) return true
+  if (a === undefined || b === undefined) return false
+  return isNetlink(a) && isNetlink(b) ? sameNetlink(a, b) : fingerprint(a) === fingerprint(b)
 }
 
 /** Everything about an entry that the kernel must hold, as one comparable string. */
 export function fingerprint(entry: Entry): string {
+  if (isNetlink(entry)) return netlinkFingerprint(entry)
   switch (entry.kind) {
     case 'rule':
       return `rule ${entry.list} ${entry.rank.join('.')} ${entry.digest ?? digest(entry.text)}`
@@ -66,19 +85,28 @@ export function fingerprint(entry: Entry): string {
       return `chain ${entry.chain} ${entry.digest ?? digest(entry.rules.join('\n'))}`
     case 'element':
       return `element ${entry.set} ${entry.element} ${entry.value ?? ''}`
+    default:
+      return portFingerprint(entry)
   }
 }
 
 /** The passages that lead from `before` to `after`, entries that stay the same left out. */
-export function passages(before: Iterable<Entry>, after: Iterable<Entry>): Passage[] {
+export const passages = (before: Iterable<Entry>, after: Iterable<Entry>): Passage[] => atOnce(compare(before, after))
+
+/** The same for sets of any size, to be carried out in slices. */
+export function* compare(before: Iterable<Entry>, after: Iterable<Entry>): Steps<Passage[]> {
   const old = new Map<string, Entry>()
-  for (const entry of before) old.set(entry.key, entry)
+  for (const entry of before) {
+    old.set(entry.key, entry)
+    yield
+  }
   const out: Passage[] = []
   for (const entry of after) {
     const previous = old.get(entry.key)
     old.delete(entry.key)
     if (previous === undefined) out.push({ after: entry })
     else if (!sameEntry(previous, entry)) out.push({ before: previous, after: entry })
+    yield
   }
   for (const entry of old.values()) out.push({ before: entry })
   return out

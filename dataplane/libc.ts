@@ -16,6 +16,9 @@ const calls: {
   bind: KoffiFunc<(fd: number, address: Uint8Array, length: number) => number>
   setsockopt: KoffiFunc<(fd: number, level: number, name: number, value: Uint8Array, length: number) => number>
   send: Transfer
+  sendto: KoffiFunc<
+    (fd: number, bytes: Uint8Array, length: number, flags: number, to: Uint8Array, size: number) => number | bigint
+  >
   recv: Transfer
   close: KoffiFunc<(fd: number) => number>
   setns: KoffiFunc<(fd: number, kind: number) => number>
@@ -26,6 +29,9 @@ const calls: {
   setsockopt: library.func('int setsockopt(int fd, int level, int name, const void *value, uint32_t length)'),
   // koffi knows no ssize_t; on Linux it is a long.
   send: library.func('long send(int fd, const void *bytes, size_t length, int flags)'),
+  sendto: library.func(
+    'long sendto(int fd, const void *bytes, size_t length, int flags, const void *to, uint32_t size)',
+  ),
   recv: library.func('long recv(int fd, void *bytes, size_t length, int flags)'),
   close: library.func('int close(int fd)'),
   setns: library.func('int setns(int fd, int kind)'),
@@ -41,6 +47,7 @@ const MSG_DONTWAIT = 0x40
 /** asm-generic/errno.h: numbers that callers compare with; the rest go by {@link errnoName}. */
 export const EINTR = 4
 export const EAGAIN = 11
+export const ENODATA = 61
 export const ENOBUFS = 105
 
 /** Two names for one number: the one that Node itself uses in its errors wins. */
@@ -69,13 +76,17 @@ export class KernelError extends Error {
   readonly code: string
   /** Positive number of asm-generic/errno.h. */
   readonly errno: number
+  /** libc's text for the number: `No such device`. */
+  readonly meaning: string
   /** The kernel's own words: netlink extended acknowledgement, verifier log and the like. */
   readonly extack: string | undefined
 
   constructor(errno: number, extack?: string) {
     const code = errnoName(errno)
-    super(`${code}: ${extack ?? calls.strerror(errno)}`)
+    const meaning = calls.strerror(errno)
+    super(`${code}: ${extack ?? meaning}`)
     this.code = code
+    this.meaning = meaning
     this.errno = errno
     this.extack = extack
   }
@@ -96,6 +107,17 @@ export function setOption(fd: number, level: number, name: number, value: number
   const int = Buffer.alloc(4)
   int.writeInt32LE(value)
   checked(calls.setsockopt(fd, level, name, int, int.length))
+}
+
+/** send(2) of one datagram for which the kernel waits for no lock. Throws {@link KernelError}. */
+export function sendNow(fd: number, bytes: Uint8Array): void {
+  if (Number(calls.send(fd, bytes, bytes.length, 0)) < 0) throw new KernelError(koffi.errno())
+}
+
+/** sendto(2) without waiting; `to` is an encoded sockaddr. Throws {@link KernelError}. */
+export function sendTo(fd: number, bytes: Uint8Array, to: Uint8Array): void {
+  if (Number(calls.sendto(fd, bytes, bytes.length, MSG_DONTWAIT, to, to.length)) < 0)
+    throw new KernelError(koffi.errno())
 }
 
 /**

@@ -2,9 +2,12 @@
  * The data plane as the core sees it: observe what is ours, apply a difference, take it back.
  * Knows no area, no HTTP and no SQL. Drivers apply in the order given here and undo in reverse.
  */
+import type { Ports } from './bpf/port/open.ts'
 import type { Connections } from './connections.ts'
+import type { Devices } from './devices.ts'
 import type { Entry, Passage, Undo } from './entry.ts'
 import { reversed } from './entry.ts'
+import type { DefaultRoute } from './netlink/default-route.ts'
 
 /** Thrown when it is not known whether the kernel took the change: the caller must reconcile before going on. */
 export class UncertainOutcome extends Error {
@@ -16,13 +19,41 @@ export class KernelRefusal extends Error {
   override readonly name = 'KernelRefusal'
 }
 
+/**
+ * `change`: all or nothing. `restore`, for bringing the kernel to what is stored when nobody is there to be told: what
+ * the kernel refuses by itself for reasons outside (its device is gone, its place taken) waits until that has changed,
+ * see {@link Plane.pending}, and keeps nothing else from being put in force.
+ */
+export type ApplyMode = 'change' | 'restore'
+
+/** An entry that shall be in force and waits, and for what. */
+export interface Pending {
+  key: string
+  reason: string
+}
+
 export interface Driver {
   name: string
   kinds: readonly Entry['kind'][]
-  /** Reads what is ours from the kernel. Also (re)adopts it as the ground that the next `apply` builds on. */
-  observe(): Promise<Entry[]>
-  /** Applies all passages or none. Throws KernelRefusal or UncertainOutcome. */
-  apply(diff: readonly Passage[]): Promise<void>
+  /**
+   * Reads what is ours from the kernel. Also (re)adopts it as the ground that the next `apply` builds on. `desired` is what
+   * shall be, for drivers that cannot read all of an entry back and compare instead.
+   */
+  observe(desired?: readonly Entry[]): Promise<Entry[]>
+  /**
+   * Applies all passages or none. Throws KernelRefusal or UncertainOutcome. May return how to take it back, where that is
+   * more than applying the reverse. A driver that makes no entry wait applies `restore` as `change`.
+   */
+  // biome-ignore lint/suspicious/noConfusingVoidType: most drivers return nothing, and say so
+  apply(diff: readonly Passage[], mode?: ApplyMode): Promise<Undo | void>
+  /** Absent: no entry waits. */
+  pending?(): Pending[]
+  /**
+   * Whether somebody else may have changed something here since the last `observe` began. Asked every second, so it must
+   * cost next to nothing. Our own transactions do not count; where it is not certain whose a change was, it was theirs.
+   * Once true it stays so until an observation has succeeded. Absent: only `observe` can tell.
+   */
+  changedByOthers?(): Promise<boolean>
   close(): Promise<void>
 }
 
@@ -31,15 +62,27 @@ export interface Facility {
   name: string
   available: boolean
   detail: string
+  /** How often its helper process was started anew, where there is one. */
+  restarts?: number
 }
 
 export interface Plane {
   /** State of each facility; never throws. */
   check(): Facility[]
-  observe(): Promise<Entry[]>
-  /** Rejects with KernelRefusal or UncertainOutcome; nothing is applied then. */
-  apply(diff: readonly Passage[]): Promise<Undo>
+  /** Kinds of entries that some driver carries out; others are nobody's on this node. */
+  readonly kinds: ReadonlySet<Entry['kind']>
+  /** `desired`: see Driver. */
+  observe(desired?: readonly Entry[]): Promise<Entry[]>
+  /** Rejects with KernelRefusal or UncertainOutcome; nothing is applied then. Default mode: `change`. */
+  apply(diff: readonly Passage[], mode?: ApplyMode): Promise<Undo>
+  /** What was observed as in force and waits for a device or an address. */
+  pending(): Pending[]
+  /** Whether some driver says that others may have changed something. */
+  changedByOthers(): Promise<boolean>
   readonly connections: Connections
+  readonly defaultRoute: DefaultRoute
+  readonly devices: Devices
+  readonly ports: Ports
   /** Adds elements to a set whose elements expire by themselves; they are nobody's desired state. */
   addExpiring(set: string, elements: readonly string[]): Promise<void>
   close(): Promise<void>
@@ -49,7 +92,7 @@ export interface Plane {
 export function joinDrivers(
   drivers: readonly Driver[],
   facilities: () => Facility[],
-): Omit<Plane, 'connections' | 'addExpiring'> {
+): Pick<Plane, 'check' | 'kinds' | 'observe' | 'apply' | 'pending' | 'changedByOthers' | 'close'> {
   const share = (driver: Driver, diff: readonly Passage[]) =>
     diff.filter(({ before, after }) => {
       const kind = (after ?? before)?.kind
@@ -59,31 +102,40 @@ export function joinDrivers(
   return {
     check: facilities,
 
-    async observe() {
+    kinds: new Set(drivers.flatMap(({ kinds }) => kinds)),
+
+    async observe(desired = []) {
       const all: Entry[] = []
-      for (const driver of drivers) for (const entry of await driver.observe()) all.push(entry)
+      for (const driver of drivers) for (const entry of await driver.observe(desired)) all.push(entry)
       return all
     },
 
-    async apply(diff) {
-      const done: { driver: Driver; part: Passage[] }[] = []
+    async apply(diff, mode) {
+      const done: Undo[] = []
       const undo: Undo = async () => {
-        for (const { driver, part } of done.reverse()) await driver.apply(reversed(part))
+        for (const back of done.reverse()) await back()
       }
       for (const driver of drivers) {
         const part = share(driver, diff)
         if (part.length === 0) continue
         try {
-          await driver.apply(part)
+          const back = await driver.apply(part, mode)
+          done.push(back ?? (async () => void (await driver.apply(reversed(part)))))
         } catch (error) {
           await undo().catch((cause: unknown) => {
             throw new UncertainOutcome(`${driver.name} refused, and what came before it could not be undone`, { cause })
           })
           throw error
         }
-        done.push({ driver, part })
       }
       return undo
+    },
+
+    pending: () => drivers.flatMap((driver) => driver.pending?.() ?? []),
+
+    async changedByOthers() {
+      for (const driver of drivers) if (await driver.changedByOthers?.()) return true
+      return false
     },
 
     async close() {

@@ -101,3 +101,7 @@ try {
   say('the build failed; the messages are above')
   process.exit(1)
 }
+// Fetched here, because tests use nothing beyond this machine.
+if (forTests && process.getuid?.() === 0 && existsSync('/usr/bin/apt-get')) {
+  run(process.execPath, ['build/scripts/test-vm.js', '--fetch'])
+}

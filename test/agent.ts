@@ -23,6 +23,8 @@ export interface AgentOptions {
   licensed?: boolean
   /** true: `call` goes over TLS to port 7070 inside `ns`, at the price of one process a call. */
   rest?: boolean
+  /** Program to run instead of core/main.js; it must log `ready` too. */
+  main?: string
 }
 
 /** Calls as the operator; a body is sent as JSON. Rejects when nothing answers. */
@@ -70,7 +72,7 @@ export async function startAgent(t: Scope, options: AgentOptions): Promise<Runni
   }
   const socket = join(runDir, 'control.sock')
   const logged: Record<string, unknown>[] = []
-  const start = () => serving(ns.spawn(process.execPath, [MAIN], { env }), logged)
+  const start = () => serving(ns.spawn(process.execPath, [options.main ?? MAIN], { env }), logged)
   let child = await start()
   const kill = (signal: NodeJS.Signals = 'SIGTERM') => end(child, signal)
   t.teardown(() => kill('SIGKILL'))

@@ -2,8 +2,12 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
+import type { LoadedArea } from '../core/area.ts'
 import { planGate } from '../core/licence/plan.ts'
+import { problemOf } from '../core/observe/reading.ts'
+import { coreEvents } from '../core/state/core-events.ts'
 import { buildAgent } from './build.ts'
+import { readExposition } from './exposition.ts'
 
 const ROOT = join(import.meta.dirname, '..', '..')
 const read = (path: string) => readFileSync(join(ROOT, path), 'utf8')
@@ -19,6 +23,11 @@ function sources(folder: string): string[] {
 const product = ['core', 'plugins', 'dataplane', 'scripts'].flatMap(sources)
 const imports = (path: string) => Array.from(read(path).matchAll(/from '([^']+)'/g), ([, target = '']) => target)
 
+const needsOf = new Map<string, readonly string[]>()
+for (const area of areas) {
+  needsOf.set(area, (await import(`../plugins/${area}/index.js`)).default.area.needs ?? [])
+}
+
 for (const area of areas) {
   t.test(`area ${area} has its README, its declaration and nothing of another area`, async (t) => {
     const readme = read(`plugins/${area}/README.md`)
@@ -28,7 +37,12 @@ for (const area of areas) {
       const foreign = imports(file).filter((target) =>
         areas.some((other) => other !== area && target.includes(`../${other}/`)),
       )
-      t.same(foreign, [], `${file} imports no other area`)
+      // What an area offers to others stands in one file; whoever uses it says so in `needs`.
+      const hidden = foreign.filter((target) => {
+        const [, other = ''] = /([a-z0-9-]+)\/offers\.ts$/.exec(target) ?? []
+        return !needsOf.get(area)?.includes(other)
+      })
+      t.same(hidden, [], `${file} imports no other area's inside`)
     }
     if (existsSync(join(ROOT, `plugins/${area}/tables.ts`))) {
       const tables = Array.from(
@@ -45,8 +59,10 @@ for (const area of areas) {
 
 t.test('rules and desired know neither Fastify nor the kernel nor files', async (t) => {
   for (const file of product.filter((path) => /plugins\/[^/]+\/(rules|desired)\.ts$/.test(path))) {
-    const effects = imports(file).filter((target) =>
-      /fastify|node:fs|node:net|dataplane\/(kernel|netlink|bpf)|session/.test(target),
+    const effects = imports(file).filter(
+      (target) =>
+        /fastify|node:fs|node:net|dataplane\/(kernel|netlink|bpf)|session/.test(target) &&
+        !/\/entries\.ts$/.test(target),
     )
     t.same(effects, [], file)
   }
@@ -107,6 +123,53 @@ t.test(
   },
 )
 
+/** A list has an array of objects that is always there; what is not a list is one thing. */
+function isOneThing(schema: unknown): boolean {
+  const {
+    type,
+    properties = {},
+    required = [],
+  } = (schema ?? {}) as {
+    type?: string
+    properties?: Record<string, { type?: string; items?: { type?: string } }>
+    required?: string[]
+  }
+  return type === 'object' && !required.some((key) => properties[key]?.items?.type === 'object')
+}
+
+t.test('D18 a GET with a path parameter that answers one stored thing sends its ETag', async (t) => {
+  const { agent } = await buildAgent(t)
+  const single = agent.routes.filter(({ method, url, config, schema }) => {
+    const answer = (schema?.response as Record<number, unknown> | undefined)?.[200]
+    return method === 'GET' && url.includes('/:') && config?.volatile !== true && isOneThing(answer)
+  })
+  t.ok(single.some(({ url }) => url === '/api/v1/rules/:id'))
+  for (const { url, handler } of single) {
+    t.match(String(handler), /\bsendOne\(/, `${url} answers by sendOne, or says in its config that it is volatile`)
+  }
+})
+
+t.test('D112 the core emits what it declares, and nothing else', async (t) => {
+  const emitted = sources('core')
+    .filter((path) => !path.includes('/test/'))
+    .flatMap((path) => Array.from(read(path).matchAll(/type: '([a-z_]+\.[a-z_]+)'/g), ([, type = '']) => type))
+    // Frames of the stream that are no events.
+    .filter((type) => !type.startsWith('stream.'))
+  t.same([...new Set(emitted)].sort(), Object.keys(coreEvents).sort())
+})
+
+t.test('what areas own in netlink is marked by a number that nobody else has', async (t) => {
+  const owners = new Map<number, string>()
+  for (const area of areas) {
+    const owner = (await import(`../plugins/${area}/index.js`)).default.area.netlink?.owner
+    if (owner === undefined) continue
+    // Below are the numbers of routing daemons (/etc/iproute2/rt_protos) and the port costs that the kernel sets.
+    t.ok(owner >= 200 && owner <= 255, `${area}: ${owner}`)
+    t.equal(owners.get(owner), undefined, `${owner} is the number of ${area} alone`)
+    owners.set(owner, area)
+  }
+})
+
 t.test('events that areas emit are declared by them', async (t) => {
   for (const area of areas) {
     const declared = new Set(Object.keys((await import(`../plugins/${area}/index.js`)).default.area.events ?? {}))
@@ -119,4 +182,34 @@ t.test('events that areas emit are declared by them', async (t) => {
       area,
     )
   }
+})
+
+t.test('every metric is named as Prometheus asks, explained, and stands in the table of its README', async (t) => {
+  const { agent } = await buildAgent(t)
+  const own = new Map<string, string>()
+  for (const area of areas) {
+    const { metrics = [] } = (await import(`../plugins/${area}/index.js`)).default.area as LoadedArea
+    const readme = read(`plugins/${area}/README.md`)
+    for (const { name } of metrics) {
+      const full = `stratum_${area}_${name}`
+      own.set(full, area)
+      t.ok(readme.includes(`| \`${full}\``), `${full} is in plugins/${area}/README.md`)
+    }
+  }
+  const core = read('plugins/node/README.md')
+  const shown = readExposition(await agent.metrics.text()).families
+  for (const { name, help, type, series } of shown.values()) {
+    const area = own.get(name)
+    const rest = name.slice(area === undefined ? 'stratum_'.length : `stratum_${area}_`.length)
+    const labels = [...new Set(series.flatMap((one) => Object.keys(one.labels)))].filter((label) => label !== 'le')
+    t.match(name, /^stratum_/)
+    t.equal(problemOf({ name: rest, help, type: type === 'counter' ? type : 'gauge', labels }), undefined, name)
+    t.match(help, /^[A-Z0-9].*\.$/, `${name} is explained in a sentence`)
+    if (area === undefined) t.ok(core.includes(`\`${name}\``), `${name} is in plugins/node/README.md`)
+  }
+  // The plane in memory has no helper process; nothing else that the table promises is missing.
+  const absent = Array.from(core.matchAll(/`(stratum_[a-z0-9_]+)`/g), ([, name = '']) => name).filter(
+    (name) => !shown.has(name),
+  )
+  t.same(absent, ['stratum_plane_helper_restarts_total'])
 })

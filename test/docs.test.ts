@@ -1,8 +1,12 @@
-/** Every example of every area's README is run, in order, against an agent; the answer must contain what the README shows. */
+/**
+ * Every example of every area's README is run, in order, against an agent: the answer must contain what the README shows,
+ * and answers and events must be what the served documents say.
+ */
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { buildAgent } from './build.ts'
+import { servedDocuments } from './documents.ts'
 
 const PLUGINS = join(import.meta.dirname, '..', '..', 'plugins')
 
@@ -35,13 +39,16 @@ for (const area of readdirSync(PLUGINS)) {
   const readme = join(PLUGINS, area, 'README.md')
   if (!existsSync(readme)) continue
   t.test(`examples of ${area}/README.md`, async (t) => {
-    const { call } = await buildAgent(t)
+    const { agent, call } = await buildAgent(t)
+    const { answerProblems, frameProblems } = await servedDocuments(call)
     const found = examples(readFileSync(readme, 'utf8'))
     t.ok(found.length > 0, 'there are examples')
     for (const { method, path, body, status, answer } of found) {
       const got = await call(method, path, body)
       t.equal(got.status, status, `${method} ${path}: ${got.text}`)
       if (answer) t.match(got.body, answer, `${method} ${path} answers as shown`)
+      t.same(answerProblems(method, path, got), [], `${method} ${path} answers as documented`)
     }
+    for (const event of agent.outbox.after(0, 1000)) t.same(frameProblems(event), [], `event ${event.type}`)
   })
 }

@@ -42,11 +42,25 @@ const counter = { next: 1 }
 /** Makes a namespace `stt<pid><label><n>` with loopback up. Removed by `t.teardown`. */
 export function netns(t: Scope, label = 'n'): Netns {
   const name = `stt${process.pid}${label}${counter.next++}`
+  ip('netns', 'add', name)
+  const ns = entered(name, () => ip('netns', 'del', name))
+  t.teardown(() => ns.remove())
+  ip('-n', name, 'link', 'set', 'lo', 'up')
+  return ns
+}
+
+/** One that is there, such as the one this process is in: it stays, what was started in it ends with the test. */
+export function netnsNamed(t: Scope, name: string): Netns {
+  const ns = entered(name, () => {})
+  t.teardown(() => ns.remove())
+  return ns
+}
+
+function entered(name: string, gone: () => void): Netns {
   const path = `/run/netns/${name}`
   const children = new Set<ChildProcess>()
   let present = true
-  ip('netns', 'add', name)
-  const ns: Netns = {
+  return {
     name,
     path,
     run: (command, ...args) => execute('nsenter', [`--net=${path}`, command, ...args]),
@@ -64,12 +78,9 @@ export function netns(t: Scope, label = 'n'): Netns {
       if (!present) return
       present = false
       await Promise.all([...children].map(end))
-      ip('netns', 'del', name)
+      gone()
     },
   }
-  t.teardown(() => ns.remove())
-  ip('-n', name, 'link', 'set', 'lo', 'up')
-  return ns
 }
 
 /**

@@ -19,7 +19,7 @@ export class Refused extends Error {
 export class Unreachable extends Error {}
 
 /** A change waits for those before it and for the kernel; longer than this nobody waits. */
-const PATIENCE_MS = 60_000
+export const PATIENCE_MS = 60_000
 
 interface Answer {
   status: number
@@ -30,7 +30,10 @@ interface Answer {
 /** Calls over the socket at `socketPath`. Rejects with `Refused` on a status from 400 on, with `Unreachable` without an answer. */
 export function openClient(socketPath: string, patienceMs = PATIENCE_MS): Call {
   return async <T>(method: string, path: string, body?: object) => {
-    const { status, type, text } = await exchange(socketPath, patienceMs, method, path, body)
+    const response = await send(socketPath, patienceMs, method, path, body)
+    const { status, type, text } = await collect(response).catch((error: NodeJS.ErrnoException) => {
+      throw new Unreachable(whyNot(socketPath, error), { cause: error })
+    })
     const value = type.startsWith('application/json') ? parsed(socketPath, text) : text
     if (status >= 400) throw new Refused(status, value)
     // The shape is what the agent's route declares; CLI and agent come from one build.
@@ -38,13 +41,14 @@ export function openClient(socketPath: string, patienceMs = PATIENCE_MS): Call {
   }
 }
 
-function exchange(
+/** Resolves with the head of the answer. Rejects with `Unreachable`. */
+export function send(
   socketPath: string,
   patienceMs: number,
   method: string,
   path: string,
-  body: object | undefined,
-): Promise<Answer> {
+  body?: object,
+): Promise<IncomingMessage> {
   const payload = body === undefined ? undefined : JSON.stringify(body)
   const headers =
     payload === undefined
@@ -52,9 +56,7 @@ function exchange(
       : { 'content-type': 'application/json', 'content-length': String(Buffer.byteLength(payload)) }
   return new Promise((resolve, reject) => {
     const fail = (error: NodeJS.ErrnoException) => reject(new Unreachable(whyNot(socketPath, error), { cause: error }))
-    const request = http.request({ socketPath, method, path, headers, agent: false }, (response) => {
-      collect(response).then(resolve, fail)
-    })
+    const request = http.request({ socketPath, method, path, headers, agent: false }, resolve)
     request.setTimeout(patienceMs, () => {
       request.destroy(Object.assign(new Error(`nothing came for ${patienceMs / 1000} s`), { code: 'ETIMEDOUT' }))
     })
@@ -63,7 +65,7 @@ function exchange(
   })
 }
 
-async function collect(response: IncomingMessage): Promise<Answer> {
+export async function collect(response: IncomingMessage): Promise<Answer> {
   const chunks: Buffer[] = []
   for await (const chunk of response) chunks.push(chunk)
   return {
@@ -73,7 +75,7 @@ async function collect(response: IncomingMessage): Promise<Answer> {
   }
 }
 
-function parsed(socketPath: string, text: string): unknown {
+export function parsed(socketPath: string, text: string): unknown {
   try {
     return JSON.parse(text)
   } catch (error) {

@@ -1,7 +1,9 @@
 #!/usr/bin/env node
 /** stratumctl: what an operator types on the node. Speaks to the agent over its control socket and to nothing else. */
+import { once } from 'node:events'
 import { controlSocket, placesFrom } from '../environment.ts'
 import { openClient } from './client.ts'
+import { openLines } from './lines.ts'
 import { run } from './program.ts'
 import { readStdin } from './stdin.ts'
 import { allVerbs } from './table.ts'
@@ -12,10 +14,21 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   process.exit(0)
 })
 
+const socket = controlSocket(placesFrom(process.env))
+const interrupted = () => {
+  const controller = new AbortController()
+  process.once('SIGINT', () => controller.abort())
+  return controller.signal
+}
+
 // Not process.exit(): what is still on its way into a pipe would be lost.
 process.exitCode = await run(process.argv.slice(2), await allVerbs(), {
-  call: openClient(controlSocket(placesFrom(process.env))),
+  call: openClient(socket),
+  lines: openLines(socket, interrupted),
   stdin: readStdin,
   out: (text) => void process.stdout.write(text),
+  async drained() {
+    if (process.stdout.writableNeedDrain) await once(process.stdout, 'drain')
+  },
   err: (text) => void process.stderr.write(text),
 })

@@ -2,6 +2,7 @@
 import { Argument, Command, CommanderError, InvalidArgumentError, Option } from 'commander'
 import { VERSION } from '../version.ts'
 import { type Call, Refused, Unreachable } from './client.ts'
+import type { Lines } from './lines.ts'
 import { type OptionValue, UsageError, type Verb, type VerbContext, type VerbOption } from './verb.ts'
 
 /** Part of the process contract: tools rely on these. */
@@ -9,8 +10,11 @@ export const EXIT = { ok: 0, refused: 1, usage: 2, unreachable: 3 } as const
 
 export interface Outside {
   call: Call
+  lines: Lines
   stdin: (prompt: string) => Promise<string>
   out: (text: string) => void
+  /** Resolves once standard output has room for more. */
+  drained: () => Promise<void>
   err: (text: string) => void
 }
 
@@ -78,7 +82,7 @@ function toOption({ flags, summary, integer, required }: VerbOption): Option {
   return option
 }
 
-function contextOf(verb: Verb, command: Command, { call, stdin, out, err }: Outside): VerbContext {
+function contextOf(verb: Verb, command: Command, { call, lines, stdin, out, drained, err }: Outside): VerbContext {
   const { json, ...values } = command.optsWithGlobals<Record<string, OptionValue>>()
   const options: Record<string, OptionValue> = {}
   for (const option of command.options) {
@@ -87,6 +91,7 @@ function contextOf(verb: Verb, command: Command, { call, stdin, out, err }: Outs
   }
   return {
     call,
+    lines,
     stdin,
     options,
     argument(name) {
@@ -95,6 +100,11 @@ function contextOf(verb: Verb, command: Command, { call, stdin, out, err }: Outs
       return command.args[at] ?? ''
     },
     print: (answer, text) => out(json ? `${JSON.stringify(answer, null, 2)}\n` : `${text}\n`),
+    async printLine(answer, text) {
+      if (json) out(`${JSON.stringify(answer)}\n`)
+      else if (text !== undefined) out(`${text}\n`)
+      await drained()
+    },
     note: (text) => (json ? undefined : err(`${text}\n`)),
   }
 }

@@ -7,10 +7,12 @@ import { verbs as apiToken } from './verbs/api-token.ts'
 import { verbs as apikeys } from './verbs/apikeys.ts'
 import { verbs as auth } from './verbs/auth.ts'
 import { verbs as config } from './verbs/config.ts'
+import { verbs as drift } from './verbs/drift.ts'
+import { verbs as events } from './verbs/events.ts'
 import { verbs as license } from './verbs/license.ts'
 import { verbs as service } from './verbs/service.ts'
 
-const CORE: readonly Verb[] = [...apiToken, ...apikeys, ...auth, ...config, ...license, ...service]
+const CORE: readonly Verb[] = [...apiToken, ...apikeys, ...auth, ...config, ...drift, ...events, ...license, ...service]
 const PLUGINS = join(import.meta.dirname, '../../plugins')
 
 /** Loads `verbs.js` of every folder below `dir` that has one, and nothing else of the areas. */

@@ -52,6 +52,10 @@ export interface VerbContext {
   stdin(prompt: string): Promise<string>
   /** The outcome, on standard output: with `--json` the answer, else the lines of `text`. */
   print(answer: unknown, text: string): void
+  /** The lines of an answer that goes on, until it ends or the operator interrupts. Rejects as `call` does. */
+  lines(path: string): AsyncIterable<string>
+  /** The next line of an outcome that goes on: with `--json` the answer, else the text if any. Resolves once it was taken. */
+  printLine(answer: unknown, text?: string): Promise<void>
   /** A remark for people, on standard error so that it does not mix with the outcome; silent with `--json`. */
   note(text: string): void
 }

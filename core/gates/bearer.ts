@@ -55,7 +55,7 @@ export function bearer(credentials: Credentials, lockout: Lockout): Gate {
     const token = bearerToken(header)
     call.caller = token === undefined ? undefined : resolve(credentials, token)
     if (call.caller !== undefined) return undefined
-    if (header !== undefined) lockout.fail(call.client.key)
+    if (header !== undefined) lockout.fail(call.client.key, 'rest')
     return unauthorized()
   }
 }

@@ -4,16 +4,31 @@ import type { AreaStates } from '../areas.ts'
 import type { Config } from '../config.ts'
 import { type ApiError, noSuchPath } from '../errors.ts'
 import type { LicenceView } from '../licence/state.ts'
+import type { GateCounts } from '../observe/counts.ts'
 import { allowList } from './allow-list.ts'
 import { bearer, type Credentials } from './bearer.ts'
 import { clientOf } from './client.ts'
 import { freeze } from './freeze.ts'
 import { apiPath, type Call, type Gate } from './gate.ts'
-import { lockout } from './lockout.ts'
+import { type Lockout, lockout, type NewBlock } from './lockout.ts'
 import { plan } from './plan.ts'
 import { rate } from './rate.ts'
 import { scope } from './scope.ts'
 import { subsystem } from './subsystem.ts'
+
+/** In the order in which refusals win. */
+export const GATES = [
+  'allow_list',
+  'lockout',
+  'rate',
+  'bearer',
+  'scope',
+  'plan',
+  'unknown_path',
+  'freeze',
+  'subsystem',
+] as const
+export type GateName = (typeof GATES)[number]
 
 export interface GateParts {
   config: Config
@@ -22,13 +37,16 @@ export interface GateParts {
   states: AreaStates
   /** Milliseconds. */
   now: () => number
+  counts: GateCounts
+  /** Is told of every address that is blocked from now on. */
+  blocked?: (block: NewBlock) => void
 }
 
 export type Gates = ReturnType<typeof openGates>
 
-export function openGates({ config, credentials, licence, states, now }: GateParts) {
+export function openGates({ config, credentials, licence, states, now, counts, blocked }: GateParts) {
   const allowed = allowList(config)
-  const locked = lockout(config, now)
+  const locked = counted(lockout(config, now, blocked), counts)
   const rated = rate(config, now)
   /** Below a prefix whose area is off nobody can say which paths there would be: the 503 of the last gate answers. */
   const known: Gate = ({ request, client, path }) => {
@@ -39,17 +57,18 @@ export function openGates({ config, credentials, licence, states, now }: GatePar
     const control = client.control && request.routeOptions.url?.startsWith('/control/v1/') === true
     return path === undefined && !control ? noSuchPath() : undefined
   }
-  const order: readonly Gate[] = [
-    allowed.gate,
-    locked.gate,
-    rated.gate,
-    bearer(credentials, locked),
+  const gates: Record<GateName, Gate> = {
+    allow_list: allowed.gate,
+    lockout: locked.gate,
+    rate: rated.gate,
+    bearer: bearer(credentials, locked),
     scope,
-    plan(licence),
-    known,
-    freeze(licence),
-    subsystem(states),
-  ]
+    plan: plan(licence),
+    unknown_path: known,
+    freeze: freeze(licence),
+    subsystem: subsystem(states),
+  }
+  const order = GATES.map((name) => ({ name, gate: gates[name] }))
 
   /** The refusal that wins, or nothing when the call may pass. */
   function judge(request: FastifyRequest, reply: FastifyReply): ApiError | undefined {
@@ -60,9 +79,10 @@ export function openGates({ config, credentials, licence, states, now }: GatePar
       path: apiPath(request.url),
       caller: undefined,
     }
-    for (const gate of order) {
+    for (const { name, gate } of order) {
       const refusal = gate(call)
       if (refusal === undefined) continue
+      counts.refused(name)
       if (!reply.hasHeader('ratelimit-limit')) rated.tell(call)
       return refusal
     }
@@ -75,6 +95,8 @@ export function openGates({ config, credentials, licence, states, now }: GatePar
     admits: allowed.admits,
     lockout: locked,
     rate: rated,
+    /** Counts a refusal by the transports that have no Fastify request. */
+    refused: (gate: GateName) => counts.refused(gate),
     /** Root hook, so that it also guards unknown paths. */
     mount(app: FastifyInstance): void {
       app.decorateRequest('caller', undefined)
@@ -83,6 +105,16 @@ export function openGates({ config, credentials, licence, states, now }: GatePar
         if (refusal === undefined) done()
         else done(refusal)
       })
+    },
+  }
+}
+
+function counted(lockout: Lockout, counts: GateCounts): Lockout {
+  return {
+    ...lockout,
+    fail(key, transport = 'rest') {
+      counts.authenticationFailed(transport)
+      lockout.fail(key, transport)
     },
   }
 }

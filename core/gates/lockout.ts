@@ -1,5 +1,6 @@
 import type { Config } from '../config.ts'
 import { type ApiError, tooMany } from '../errors.ts'
+import { forgetting } from './forget.ts'
 import type { Gate } from './gate.ts'
 
 /** A source address that is blocked now. */
@@ -11,10 +12,17 @@ export interface Block {
   failures: number
 }
 
+/** Where credentials are presented. */
+export type Transport = 'rest' | 'grpc' | 'events'
+/** A block at the moment of the failure that brought it. */
+export type NewBlock = Block & { transport: Transport }
+
 interface Record {
   /** Milliseconds of the failures within the window, oldest first. */
   failures: number[]
   blockedUntil: number
+  /** Failures that led to the block. */
+  counted: number
 }
 
 export interface Lockout {
@@ -22,8 +30,10 @@ export interface Lockout {
   /** The refusal for a blocked address, for the transports that have no Fastify request. */
   refusal(key: string): ApiError | undefined
   /** Counts a credential that was presented and is wrong. */
-  fail(key: string): void
+  fail(key: string, transport?: Transport): void
   blocks(): Block[]
+  /** How many of them there are. */
+  blockCount(): number
   unblock(address: string): boolean
 }
 
@@ -32,9 +42,9 @@ const MAX_ADDRESSES = 100_000
 
 /**
  * D36: as many failures within the window as the limit says block the source address for a while.
- * Success does not clear the count. In memory only: a restart forgets.
+ * Success does not clear the count. In memory only: a restart forgets. `blocked` is told of every new block.
  */
-export function lockout(config: Config, now: () => number): Lockout {
+export function lockout(config: Config, now: () => number, blocked: (block: NewBlock) => void = () => {}): Lockout {
   const records = new Map<string, Record>()
   const limits = { failures: 0, windowMs: 0, blockMs: 0 }
   const read = () => {
@@ -44,43 +54,56 @@ export function lockout(config: Config, now: () => number): Lockout {
   }
   read()
   config.onChange((key) => key.startsWith('api_auth_') && read())
+  const forget = forgetting(
+    records,
+    ({ failures, blockedUntil }, time) => blockedUntil <= time && (failures.at(-1) ?? 0) <= time - limits.windowMs,
+  )
 
   const refusal = (key: string): ApiError | undefined => {
-    const record = records.get(key)
-    if (record === undefined) return undefined
-    const left = record.blockedUntil - now()
+    if (records.size === 0) return undefined
+    const time = now()
+    forget(time)
+    const left = (records.get(key)?.blockedUntil ?? 0) - time
     if (left <= 0) return undefined
     return tooMany('BLOCKED', 'too many failed authentication attempts', left / 1000)
   }
 
   return {
     refusal,
-    gate: ({ client }) => (records.size === 0 || client.control ? undefined : refusal(client.key)),
-    fail(key) {
+    gate: ({ client }) => (client.control ? undefined : refusal(client.key)),
+    fail(key, transport = 'rest') {
       const time = now()
       const since = time - limits.windowMs
-      const record = records.get(key) ?? { failures: [], blockedUntil: 0 }
+      const record = records.get(key) ?? { failures: [], blockedUntil: 0, counted: 0 }
       while ((record.failures[0] ?? time) <= since) record.failures.shift()
       record.failures.push(time)
       if (record.failures.length >= limits.failures) {
+        const isNew = record.blockedUntil <= time
         record.blockedUntil = time + limits.blockMs
+        record.counted = record.failures.length
         record.failures = []
+        if (isNew) blocked({ ...shown(key, record), transport })
       }
       records.delete(key)
       records.set(key, record)
       if (records.size > MAX_ADDRESSES) forgetOldest(records)
     },
     blocks: () =>
-      [...records]
-        .filter(([, { blockedUntil }]) => blockedUntil > now())
-        .map(([address, { blockedUntil }]) => ({
-          address,
-          until: new Date(blockedUntil).toISOString(),
-          failures: limits.failures,
-        })),
+      [...records].filter(([, { blockedUntil }]) => blockedUntil > now()).map(([key, record]) => shown(key, record)),
+    blockCount() {
+      let count = 0
+      for (const { blockedUntil } of records.values()) if (blockedUntil > now()) count++
+      return count
+    },
     unblock: (address) => records.delete(address),
   }
 }
+
+const shown = (address: string, { blockedUntil, counted }: Record): Block => ({
+  address,
+  until: new Date(blockedUntil).toISOString(),
+  failures: counted,
+})
 
 /**
  * Insertion order is order of the last failure. The oldest go even if they are blocked: memory has to end somewhere.

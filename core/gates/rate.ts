@@ -1,5 +1,6 @@
 import type { Config } from '../config.ts'
 import { type ApiError, tooMany } from '../errors.ts'
+import { forgetting } from './forget.ts'
 import type { Call, Gate } from './gate.ts'
 
 interface Bucket {
@@ -30,11 +31,16 @@ export function rate(config: Config, now: () => number): Rate {
   read()
   config.onChange((key) => key.startsWith('api_rate_') && read())
 
+  /** A full bucket says as much as none. */
+  const isFull = ({ tokens, at }: Bucket, time: number) => tokens + (time - at) * perMs >= burst
+  const forget = forgetting(buckets, isFull)
+
   const bucketOf = (key: string): Bucket => {
     const time = now()
+    forget(time)
     const found = buckets.get(key)
     if (found === undefined) {
-      if (buckets.size >= MAX_BUCKETS) forgetFull(buckets, burst, perMs, time)
+      if (buckets.size >= MAX_BUCKETS) makeRoom(buckets, (bucket) => isFull(bucket, time))
       const made = { tokens: burst, at: time }
       buckets.set(key, made)
       return made
@@ -71,8 +77,8 @@ export function rate(config: Config, now: () => number): Rate {
   }
 }
 
-/** Drops the buckets that are full again, which is the same as not knowing them; all, should none be. */
-function forgetFull(buckets: Map<string, Bucket>, burst: number, perMs: number, time: number): void {
-  for (const [key, { tokens, at }] of buckets) if (tokens + (time - at) * perMs >= burst) buckets.delete(key)
-  if (buckets.size >= MAX_BUCKETS) buckets.clear()
+/** Drops the buckets that are full; all, should that be few, because the next to come would look through the rest again. */
+function makeRoom(buckets: Map<string, Bucket>, isFull: (bucket: Bucket) => boolean): void {
+  for (const [key, bucket] of buckets) if (isFull(bucket)) buckets.delete(key)
+  if (buckets.size > MAX_BUCKETS * 0.9) buckets.clear()
 }

@@ -40,6 +40,8 @@ export interface LicenceOptions {
 export interface InstalledLicence {
   /** The licence now. Cheap: computed once per second of the clock. Never throws. */
   view(): LicenceView
+  /** Why the licence file counts for nothing; undefined when it is well. */
+  problem(): LicenceError | undefined
   /** What the operator should know beyond the view: why no licence counts, or what will freeze it. */
   reason(): string | undefined
   /** Takes a licence file's text into use, at once. @throws LicenceError; the old licence then stays */
@@ -146,7 +148,15 @@ export function openLicence(options: LicenceOptions): InstalledLicence {
   }
 
   loaded = load()
-  return { view, reason, reload, install: (text) => queued(() => install(text)), evaluate: () => queued(evaluate) }
+  const problem = () => ('problem' in loaded ? loaded.problem : undefined)
+  return {
+    view,
+    problem,
+    reason,
+    reload,
+    install: (text) => queued(() => install(text)),
+    evaluate: () => queued(evaluate),
+  }
 }
 
 /** An evaluation is for a node that never had one, and never takes the place of another licence, however bad. */

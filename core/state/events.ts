@@ -79,7 +79,14 @@ const queries = prepared((db) => ({
     .prepare(),
 }))
 
-export function openOutbox(write: Db, read: Db, keep: () => number, now: () => Date): Outbox {
+/** `keep`: how many events are kept; `written` is told how many an area has appended. */
+export function openOutbox(
+  write: Db,
+  read: Db,
+  keep: () => number,
+  now: () => Date,
+  written: (area: string, count: number) => void = () => {},
+): Outbox {
   const listeners = new Set<() => void>()
   const stream = streamId(write)
   return {
@@ -90,12 +97,14 @@ export function openOutbox(write: Db, read: Db, keep: () => number, now: () => D
       const time = now().toISOString()
       const actor = JSON.stringify(origin.actor)
       let id = q.last.get()?.id ?? 0
-      await inSlices(drafts, ({ type, resource, data }) => {
+      await inSlices(drafts, ({ type, area: declaredBy = area, resource, data }) => {
         id++
-        const row = { id, time, type, area, resource, actor, requestId: origin.requestId, data: JSON.stringify(data) }
+        const told = { type, area: declaredBy, resource, data: JSON.stringify(data) }
+        const row = { id, time, actor, requestId: origin.requestId, ...told }
         q.insert.run(row)
       })
       q.prune.run({ upTo: id - keep() })
+      written(area, drafts.length)
       return id
     },
     wake() {

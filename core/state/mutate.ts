@@ -8,6 +8,7 @@ import { KernelRefusal, type Plane, UncertainOutcome } from '../../dataplane/pla
 import type { Change, LoadedArea, Mutation, Ref, Rule } from '../area.ts'
 import type { Config } from '../config.ts'
 import { conflict } from '../errors.ts'
+import type { PipelineCounts } from '../observe/pipeline.ts'
 import { inSlices } from '../slices.ts'
 import type { Origin, Outbox } from './events.ts'
 import type { Store } from './store.ts'
@@ -20,34 +21,49 @@ export interface PipelineParts {
   /** Enabled areas by name. */
   areas: ReadonlyMap<string, LoadedArea>
   log: FastifyBaseLogger
+  counts: PipelineCounts
   /**
-   * Brings the kernel to what is committed, when an undo failed, an outcome is unknown or the kernel refused a change.
-   * Resolves to true when something had to be done for that.
+   * Brings the kernel to what is committed: when it refused a change, which it may have done because somebody else
+   * `meddled`; when an undo failed or an outcome is unknown. Resolves to true when something had to be done for that.
    */
-  repair(): Promise<boolean>
-  /** Rejects while the kernel does not hold what is committed and cannot be brought to it: nothing is built on that. */
-  ground(): Promise<void>
+  repair(meddled: boolean): Promise<boolean>
+  /** Rejects while it is not known what the kernel holds: nothing is built on that. */
+  ground(area: string): Promise<void>
 }
 
 export interface Pipeline {
   mutate<T>(area: string, origin: Origin, rule: Rule<T>): Promise<Mutation<T>>
   /** Runs `work` while no mutation runs. */
   exclusively<T>(work: () => Promise<T>): Promise<T>
+  /** How many of either run or wait. */
+  depth(): number
 }
 
 export function openPipeline(parts: PipelineParts): Pipeline {
+  const { counts } = parts
   let tail: Promise<unknown> = Promise.resolve()
+  let depth = 0
 
   function exclusively<T>(work: () => Promise<T>): Promise<T> {
-    const run = tail.then(work)
+    depth++
+    const run = tail.then(work).finally(() => void depth--)
     tail = run.catch(() => {})
     return run
   }
 
   return {
     exclusively,
+    depth: () => depth,
     async mutate(area, origin, rule) {
-      const { change, eventId } = await exclusively(() => carryOutOnGround(parts, area, origin, rule))
+      const since = performance.now()
+      const { change, eventId } = await exclusively(() => {
+        counts.took('wait', since)
+        return carryOutOnGround(parts, area, origin, rule)
+      }).catch((error: unknown) => {
+        counts.undone(area, error)
+        throw error
+      })
+      counts.done(area)
       parts.outbox.wake()
       return { result: change.result, ...(eventId !== undefined && { eventId }) }
     },
@@ -73,7 +89,7 @@ async function carryOutOnGround<T>(
     return await carryOut(parts, area, origin, rule)
   } catch (error) {
     if (!(error instanceof KernelRefusal)) throw error
-    if (!(await parts.repair())) throw refusal(error)
+    if (!(await parts.repair(true))) throw refusal(error)
     return carryOut(parts, area, origin, rule).catch((again: unknown) => {
       throw refusal(again)
     })
@@ -81,19 +97,19 @@ async function carryOutOnGround<T>(
 }
 
 async function carryOut<T>(parts: PipelineParts, area: string, origin: Origin, rule: Rule<T>): Promise<Done<T>> {
-  const { store, plane, outbox } = parts
+  const { store, plane, outbox, counts } = parts
   let undo: Undo | undefined
-  await parts.ground()
+  await counts.timed('ground', () => parts.ground(area))
   store.begin()
   try {
-    const change = await rule(store.write)
-    const diff = await difference(parts, change.touch)
-    if (diff.length > 0) undo = await plane.apply(diff)
-    const eventId = await outbox.append(store.write, area, origin, change.events)
-    store.commit()
+    const change = await counts.timed('rule', () => rule(store.write))
+    const diff = await counts.timed('difference', () => difference(parts, change.touch))
+    if (diff.length > 0) undo = await counts.timed('kernel', () => plane.apply(diff))
+    const eventId = await counts.timed('outbox', () => outbox.append(store.write, area, origin, change.events))
+    await counts.timed('commit', store.commit)
     return { change, eventId }
   } catch (error) {
-    await takeBack(parts, undo, error)
+    await counts.timed('undo', () => takeBack(parts, undo, error))
     throw error
   }
 }
@@ -106,8 +122,8 @@ async function takeBack(parts: PipelineParts, undo: Undo | undefined, cause: unk
     parts.log.error({ err: error }, 'a change could not be taken back; the kernel is brought to the store again')
     uncertain = true
   }
-  parts.store.rollback()
-  if (uncertain) await parts.repair()
+  parts.store.rollback(cause)
+  if (uncertain) await parts.repair(false)
 }
 
 /** The reader still sees what the kernel holds, the writer what it shall hold. */

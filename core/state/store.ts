@@ -18,7 +18,8 @@ export interface Store {
   snapshot(): { db: Db; close(): void }
   begin(): void
   commit(): void
-  rollback(): void
+  /** `cause`: the error that it follows, for whoever watches the store. */
+  rollback(cause?: unknown): void
   /** Applies the migrations in `<dir>/migrations`, journal of its own per name. */
   migrate(name: string, dir: string): void
   close(): void

@@ -1,7 +1,8 @@
 /** `/control/v1`: what the local CLI needs and REST must not offer. Reachable over the root-only socket alone. */
 import { randomBytes } from 'node:crypto'
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
+import { amiss } from '../agent-state.ts'
 import type { Agent } from '../app.ts'
 import type { LoadedArea, TypedApp } from '../area.ts'
 import { isCredentialKey } from '../config.ts'
@@ -11,7 +12,10 @@ import { clientAt } from '../gates/client.ts'
 import { LicenceError } from '../licence/file.ts'
 import { mintOperatorKey, revokeOperatorKey } from '../operator-keys.ts'
 import { FreeText } from '../schemas.ts'
-import { carryOut } from './mutation.ts'
+import { driftRoute } from './drift-route.ts'
+import { carryOut, originOf } from './mutation.ts'
+import { readQuestion } from './stream/question.ts'
+import { TAIL_TYPE } from './tail.ts'
 
 /** At least 32 printable characters without blanks: what an Authorization header can carry. */
 const Token = Type.String({ minLength: 32, maxLength: 256, pattern: '^[A-Za-z0-9._~+/=-]+$' })
@@ -31,6 +35,8 @@ export async function mountControl(root: FastifyInstance, agent: Agent, areas: r
       keyRoutes(app, agent)
       licenceRoutes(app, agent)
       blockRoutes(app, agent)
+      eventRoutes(app, agent)
+      driftRoute(app, agent)
     },
     { prefix: '/control/v1' },
   )
@@ -71,7 +77,12 @@ function tokenRoutes(app: TypedApp, { overrides }: Agent): void {
 
 function serviceRoutes(app: TypedApp, agent: Agent): void {
   const { overrides, states, plane } = agent
-  const status = () => ({ services: agent.services.status(), areas: states.all(), facilities: plane.check() })
+  const status = () => ({
+    services: agent.services.status(),
+    areas: states.all(),
+    facilities: plane.check(),
+    troubles: amiss(agent),
+  })
   app.get('/services', status)
   const Body = Type.Object({ on: Type.Boolean() }, strict)
   app.put('/services/rest', { schema: { body: Body } }, async (request) => {
@@ -149,32 +160,54 @@ function keyRoutes(app: TypedApp, { operatorKeys, now }: Agent): void {
   })
 }
 
-function licenceRoutes(app: TypedApp, { licence }: Agent): void {
-  const refused = (error: unknown): never => {
-    if (error instanceof LicenceError) throw new ApiError(400, 'LICENCE', error.message)
-    throw error
+function licenceRoutes(app: TypedApp, { licence, licenceNews }: Agent): void {
+  const install = async (request: FastifyRequest, reply: FastifyReply, work: Promise<unknown>) => {
+    const origin = originOf(request)
+    try {
+      await work
+    } catch (error) {
+      await licenceNews.refused(origin, error)
+      throw error instanceof LicenceError ? new ApiError(400, 'LICENCE', error.message) : error
+    }
+    const eventId = await licenceNews.installed(origin)
+    if (eventId !== undefined) reply.header('x-event-id', eventId)
+    return { status: 'installed', ...show() }
   }
   const show = () => ({ license: licence.view(), reason: licence.reason() })
   app.get('/license', show)
   const Body = Type.Object({ text: Type.String({ maxLength: 65_536 }) }, strict)
-  app.put('/license', { schema: { body: Body } }, async (request) => {
-    await licence.install(request.body.text).catch(refused)
-    return { status: 'installed', ...show() }
-  })
-  app.post('/license/evaluate', async () => {
-    await licence.evaluate().catch(refused)
-    return { status: 'installed', ...show() }
+  app.put('/license', { schema: { body: Body } }, (request, reply) =>
+    install(request, reply, licence.install(request.body.text)),
+  )
+  app.post('/license/evaluate', (request, reply) => install(request, reply, licence.evaluate()))
+}
+
+function blockRoutes(app: TypedApp, { gates, announce }: Agent): void {
+  app.get('/blocks', () => ({ blocks: gates.lockout.blocks() }))
+  const Params = Type.Object({ address: Type.String({ maxLength: 64 }) })
+  app.delete('/blocks/:address', { schema: { params: Params } }, async (request, reply) => {
+    const { address } = request.params
+    // Blocks are kept by /64 of an IPv6 address: any address inside names it.
+    const block = [address, clientAt(address).key].find((key) => gates.lockout.unblock(key))
+    if (block === undefined) throw notFound('block of', address)
+    const draft = { type: 'auth.updated', resource: '/control/v1/blocks', data: { address: block, blocked: false } }
+    // The block is gone, whatever becomes of the event.
+    const eventId = await announce(originOf(request), () => [draft]).catch((error: unknown) => {
+      request.log.error({ err: error }, 'the event of a lifted block could not be stored')
+      return undefined
+    })
+    if (eventId !== undefined) reply.header('x-event-id', eventId)
+    return { status: 'removed', address }
   })
 }
 
-function blockRoutes(app: TypedApp, { gates }: Agent): void {
-  app.get('/blocks', () => ({ blocks: gates.lockout.blocks() }))
-  const Params = Type.Object({ address: Type.String({ maxLength: 64 }) })
-  app.delete('/blocks/:address', { schema: { params: Params } }, (request) => {
-    const { address } = request.params
-    // Blocks are kept by /64 of an IPv6 address: any address inside names it.
-    if (!gates.lockout.unblock(address) && !gates.lockout.unblock(clientAt(address).key))
-      throw notFound('block of', address)
-    return { status: 'removed', address }
+function eventRoutes(app: TypedApp, agent: Agent): void {
+  // An answer to HEAD would have no end either.
+  app.get('/events', { exposeHeadRoute: false }, (request, reply) => {
+    // The query string is parsed into an object of strings and lists of strings.
+    const question = readQuestion(request.query as Record<string, unknown>)
+    reply.hijack()
+    reply.raw.writeHead(200, { 'content-type': TAIL_TYPE, 'x-request-id': request.id })
+    agent.tails.serve(reply.raw, question)
   })
 }

@@ -1,17 +1,32 @@
 /** What holds for every route: JSON in and out, strict types, request ids, compression. */
 import { randomBytes } from 'node:crypto'
-import { gzip } from 'node:zlib'
-import Fastify, { type FastifyBaseLogger, type FastifyInstance, type FastifyRequest, LogController } from 'fastify'
+import { pipeline, Readable } from 'node:stream'
+import { createGzip, gzip } from 'node:zlib'
+import Fastify, {
+  type FastifyBaseLogger,
+  type FastifyInstance,
+  type FastifyReply,
+  type FastifyRequest,
+  LogController,
+} from 'fastify'
 import { type ApiError, badRequest } from '../errors.ts'
 import type { Gates } from '../gates/index.ts'
+import { gzippedTag } from './etag.ts'
 import { parseBody } from './json.ts'
 import { answerError, violationText } from './problems.ts'
 
 const BODY_LIMIT = 1_048_576
 const COMPRESS_FROM = 1024
 
-/** The bare server of the API. `gates` is asked late because the gates need the areas. */
-export function openServer(logger: FastifyBaseLogger, gates: () => Gates): FastifyInstance {
+/**
+ * The bare server of the API. `gates` is asked late because the gates need the areas; `unrouted` is told of answers that
+ * no hook sees.
+ */
+export function openServer(
+  logger: FastifyBaseLogger,
+  gates: () => Gates,
+  unrouted?: (request: FastifyRequest, reply: FastifyReply) => void,
+): FastifyInstance {
   const boot = randomBytes(4).toString('hex')
   let requests = 0
   const app = Fastify({
@@ -28,7 +43,9 @@ export function openServer(logger: FastifyBaseLogger, gates: () => Gates): Fasti
     frameworkErrors(error, request, reply) {
       reply.header('x-request-id', request.id)
       const refusal: ApiError | undefined = gates().judge(request as FastifyRequest, reply)
-      return answerError(refusal ?? error, request as FastifyRequest, reply)
+      const answered = answerError(refusal ?? error, request as FastifyRequest, reply)
+      unrouted?.(request as FastifyRequest, reply)
+      return answered
     },
   })
   app.setErrorHandler<Error & ApiError>(answerError)
@@ -42,7 +59,7 @@ export function openServer(logger: FastifyBaseLogger, gates: () => Gates): Fasti
     }
   })
   app.addHook('onRequest', (request, reply, done) => {
-    reply.header('x-request-id', request.id)
+    reply.header('x-request-id', request.id).header('x-content-type-options', 'nosniff')
     if (request.method === 'DELETE' || request.method === 'GET' || request.method === 'HEAD') ignoreBody(request)
     else if (request.headers['content-type'] !== undefined) forgetType(request)
     done()
@@ -76,19 +93,26 @@ export function addConventions(app: FastifyInstance): void {
   })
   // With a callback, because a promise per answer would cost more than most answers.
   app.addHook('onSend', (request, reply, payload, done) => {
-    if (typeof payload !== 'string' || !isJson(reply.getHeader('content-type'))) {
+    const text = typeof payload === 'string' ? payload : undefined
+    // A long list comes in pieces (list.ts).
+    const pieces = payload instanceof Readable ? payload : undefined
+    if ((text === undefined && pieces === undefined) || !isJson(reply.getHeader('content-type'))) {
       done(null, payload)
       return
     }
     reply.header('vary', 'accept-encoding')
     // No character takes more than three bytes, so most answers need not be measured.
-    const small = payload.length * 3 < COMPRESS_FROM || Buffer.byteLength(payload) < COMPRESS_FROM
+    const small = text !== undefined && (text.length * 3 < COMPRESS_FROM || Buffer.byteLength(text) < COMPRESS_FROM)
     if (small || !acceptsGzip(request.headers['accept-encoding'])) {
       done(null, payload)
       return
     }
     reply.header('content-encoding', 'gzip').removeHeader('content-length')
-    gzip(payload, done)
+    const tag = reply.getHeader('etag')
+    if (typeof tag === 'string') reply.header('etag', gzippedTag(tag))
+    if (text !== undefined) gzip(text, done)
+    // What goes wrong in the source or the client's going away ends the compressed stream, which the answer follows.
+    else done(null, pieces && pipeline(pieces, createGzip(), () => {}))
   })
 }
 

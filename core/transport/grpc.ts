@@ -1,12 +1,12 @@
 /**
- * gRPC health on 7071: the standard `grpc.health.v1.Health` for the node token only. The service "" is the node, every
- * other one an area (D113). The library costs about 7 MB of memory, so it is loaded when the service starts.
+ * gRPC health on 7071: the standard `grpc.health.v1.Health` for the node token only. The service "" is the node, the others
+ * are the areas, `dataplane` and `storage` (D113). The library costs about 7 MB of memory, so it is loaded when the service starts.
  */
 import { once } from 'node:events'
-import { type AddressInfo, createServer, type Server as Door, type Socket } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
 import { join } from 'node:path'
+import { createServer, type Server as Door } from 'node:tls'
 import type {
-  experimental,
   handleServerStreamingCall,
   handleUnaryCall,
   ServerInterceptor,
@@ -18,8 +18,9 @@ import type {
 import type { Agent } from '../app.ts'
 import { clientAt } from '../gates/client.ts'
 import type { SecureListener, Service } from '../services.ts'
+import { guardDoor } from './door.ts'
 import { admission } from './stream/admission.ts'
-import type { Certificate } from './tls.ts'
+import { type Certificate, endSlowHandshakes, tlsOptions } from './tls.ts'
 
 type Grpc = typeof import('@grpc/grpc-js')
 type Material = Pick<Certificate, 'cert' | 'key'>
@@ -31,7 +32,6 @@ type Answer = { status: Serving }
 const PROTO = join(import.meta.dirname, '..', '..', 'proto', 'health.proto')
 const POLL_MS = 1000
 /** A request is a name: whoever sends more, or opens more than a health check needs, is no health check. */
-const MAX_CONNECTIONS = 1024
 const LIMITS: ServerOptions = {
   'grpc.max_concurrent_streams': 64,
   'grpc.max_receive_message_length': 4096,
@@ -55,23 +55,23 @@ export async function listenGrpc(
 ): Promise<SecureListener> {
   const grpc = await import('@grpc/grpc-js')
   const health = openHealth(agent, grpc, pollMs)
-  const identity = openIdentity(certificate)
   const server = new grpc.Server({ ...LIMITS, interceptors: [guard(agent, grpc)] })
   server.addService(await healthDefinition(), { check: health.check, list: health.list, watch: health.watch })
-  const { createCertificateProviderServerCredentials } = grpc.experimental
-  const { injectConnection } = server.createConnectionInjector(
-    // Despite the names of its parameters, the library takes the identity first (1.14.7); null: no client certificates.
-    createCertificateProviderServerCredentials(identity.provider, null, false),
-  )
+  const { injectConnection } = server.createConnectionInjector(grpc.ServerCredentials.createInsecure())
 
-  // The door is ours, so that it binds like the other two ports, counts connections, and can end them.
+  // TLS is ours, so that this port speaks, binds, counts and ends connections like the other two.
+  const door = createServer({ ...tlsOptions(certificate), ALPNProtocols: ['h2'], noDelay: true }, (socket) => {
+    // RFC 9113 §3.2: without having agreed on h2 nobody speaks it.
+    if (socket.alpnProtocol === 'h2') injectConnection(socket)
+    else socket.destroy()
+  })
   const sockets = new Set<Socket>()
-  const door = createServer({ noDelay: true }, (socket) => {
+  door.on('connection', (socket: Socket) => {
     sockets.add(socket)
     socket.once('close', () => sockets.delete(socket))
-    injectConnection(socket)
   })
-  door.maxConnections = MAX_CONNECTIONS
+  endSlowHandshakes(door)
+  guardDoor(door, agent)
   const address = agent.config.text('api_bind_address')
   door.listen(agent.config.int('grpc_port'), ...(address === '' ? [] : [address]))
   await once(door, 'listening')
@@ -79,7 +79,7 @@ export async function listenGrpc(
 
   return {
     where: whereOf(door),
-    setCertificate: identity.use,
+    setCertificate: (next) => door.setSecureContext(tlsOptions(next)),
     async close(graceMs) {
       const closed = once(door, 'close')
       door.close()
@@ -97,7 +97,7 @@ export async function listenGrpc(
 
 /** Judges every call before its message is read. */
 function guard(agent: Agent, grpc: Grpc): ServerInterceptor {
-  const admit = admission(agent)
+  const admit = admission(agent, 'grpc')
   const codes: Readonly<Record<number, status>> = {
     401: grpc.status.UNAUTHENTICATED,
     403: grpc.status.PERMISSION_DENIED,
@@ -127,23 +127,32 @@ function openHealth(agent: Agent, grpc: Grpc, pollMs: number) {
 
   /** A frozen licence is not asked: it stops changes, not the service. */
   function statuses(): Map<string, Serving> {
-    const areas = agent.states.all().map(({ name, reason }) => [name, servingIf(reason === undefined)] as const)
-    return new Map([['', servingIf(agent.troubles().length === 0)], ...areas])
+    const names = [...agent.states.all().map(({ name }) => name), 'dataplane', 'storage']
+    const parts = names.map((name) => [name, servingIf(agent.ailing(name) === undefined)] as const)
+    return new Map([['', servingIf(agent.troubles().length === 0)], ...parts])
   }
 
-  function tell(watch: Watch): void {
-    const now = statuses().get(watch.call.request.service) ?? 'SERVICE_UNKNOWN'
+  function tell(watch: Watch, all: ReadonlyMap<string, Serving>): void {
+    const now = all.get(watch.call.request.service) ?? 'SERVICE_UNKNOWN'
     if (now !== watch.told) watch.call.write({ status: now })
     watch.told = now
   }
 
   function look(): void {
+    turnOut()
+    const all = statuses()
+    for (const watch of watches) tell(watch, all)
+  }
+
+  function turnOut(): void {
     for (const watch of watches) {
-      // The allow-list takes effect at once, also on those who came in before it was changed.
-      if (agent.gates.admits(addressOf(watch.call.getPeer()))) tell(watch)
-      else endWith(watch, grpc.status.PERMISSION_DENIED, 'forbidden: source address not allowed')
+      if (agent.gates.admits(addressOf(watch.call.getPeer()))) continue
+      endWith(watch, grpc.status.PERMISSION_DENIED, 'forbidden: source address not allowed')
     }
   }
+
+  // The allow-list takes effect at once, also on those who came in before it was changed, or just while it was.
+  const stopJudging = agent.config.onChange((key) => key === 'api_allowed_ips' && turnOut())
 
   function forget(watch: Watch): void {
     watches.delete(watch)
@@ -172,13 +181,14 @@ function openHealth(agent: Agent, grpc: Grpc, pollMs: number) {
     watches.add(own)
     call.once('cancelled', () => forget(own))
     clock ??= setInterval(look, pollMs).unref()
-    tell(own)
+    tell(own, statuses())
   }
   return {
     check,
     list,
     watch,
     close() {
+      stopJudging()
       for (const own of watches) endWith(own, grpc.status.UNAVAILABLE, 'the agent stops')
     },
   }
@@ -194,31 +204,6 @@ async function healthDefinition(): Promise<ServiceDefinition> {
   const loaded = await load(PROTO, { enums: String, defaults: true })
   // The file holds a service of this name.
   return loaded['grpc.health.v1.Health'] as ServiceDefinition
-}
-
-/** Hands the certificate to the library, which takes each new one for the connections that come after it. */
-function openIdentity(first: Material) {
-  const listeners = new Set<experimental.IdentityCertificateUpdateListener>()
-  const updateOf = ({ cert, key }: Material) => ({ certificate: Buffer.from(cert), privateKey: Buffer.from(key) })
-  let current = updateOf(first)
-  const provider: experimental.CertificateProvider = {
-    addIdentityCertificateListener(listener) {
-      listeners.add(listener)
-      // Not at once: the library hears only what comes after this call has returned.
-      queueMicrotask(() => listener(current))
-    },
-    removeIdentityCertificateListener: (listener) => void listeners.delete(listener),
-    // Certificates of clients are not asked for.
-    addCaCertificateListener() {},
-    removeCaCertificateListener() {},
-  }
-  return {
-    provider,
-    use(next: Material) {
-      current = updateOf(next)
-      for (const listener of listeners) listener(current)
-    },
-  }
 }
 
 function whereOf(door: Door): string {

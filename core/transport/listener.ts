@@ -2,8 +2,9 @@
 import { chmodSync, rmSync } from 'node:fs'
 import http, { type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import https from 'node:https'
-import type { AddressInfo, Socket } from 'node:net'
+import { type AddressInfo, Server as NetServer, type Socket } from 'node:net'
 import { markControl } from '../gates/client.ts'
+import { endSlowHandshakes, tlsOptions } from './tls.ts'
 
 export type Handler = (request: IncomingMessage, response: ServerResponse) => void
 
@@ -23,25 +24,29 @@ export interface RestListener extends Listener {
 const OPTIONS = {
   requireHostHeader: false,
   requestTimeout: 30_000,
-  headersTimeout: 15_000,
-  connectionsCheckingInterval: 5000,
+  headersTimeout: 10_000,
+  connectionsCheckingInterval: 2000,
   keepAliveTimeout: 75_000,
 }
+/** Whoever stops reading an answer holds the connection no longer than this; no answer takes as long to begin. */
+const SILENCE_MS = 120_000
 
-/** HTTPS on `address:port`; there is no plaintext listener. An empty address means all of them. */
+/** HTTPS on `address:port`; there is no plaintext listener. An empty address means all of them. `guard`: see door.ts. */
 export async function listenRest(
   handler: Handler,
-  options: { address: string; port: number; cert: string; key: string },
+  options: { address: string; port: number; cert: string; key: string; guard?: (server: Server) => void },
 ): Promise<RestListener> {
-  const { cert, key } = options
-  const server = https.createServer({ cert, key, minVersion: 'TLSv1.2', ...OPTIONS })
+  const server = https.createServer({ ...tlsOptions(options), ...OPTIONS })
+  server.timeout = SILENCE_MS
+  endSlowHandshakes(server)
   const close = serve(server, handler)
+  options.guard?.(server)
   await listening(server, () => server.listen(options.port, ...(options.address === '' ? [] : [options.address])))
   const { address, port, family } = server.address() as AddressInfo
   return {
     where: family === 'IPv6' ? `[${address}]:${port}` : `${address}:${port}`,
     close,
-    setCertificate: (material) => server.setSecureContext({ ...material, minVersion: 'TLSv1.2' }),
+    setCertificate: (material) => server.setSecureContext(tlsOptions(material)),
   }
 }
 
@@ -95,16 +100,26 @@ function serve(server: Server, handler: Handler): (graceMs: number) => Promise<v
     if (pending) response.once('close', () => socket.destroy())
     else answerBroken(error, socket)
   })
+  const writing = (socket: Socket) => {
+    const response = answering.get(socket)
+    return response?.writableEnded === true && !response.writableFinished
+  }
   return async (graceMs) => {
-    const closed = new Promise<void>((resolve) => server.close(() => resolve()))
+    // Node takes a connection for idle while its last answer is still on its way, and close() of a server of HTTP would
+    // cut that answer short: so only the listening ends here.
+    const closed = new Promise<void>((resolve) => NetServer.prototype.close.call(server, () => resolve()))
     // A connection becomes idle when its last answer is out; nobody need wait for its keep-alive then.
-    const idle = setInterval(() => server.closeIdleConnections(), 50)
+    const closeIdle = () => [...sockets].some(writing) || server.closeIdleConnections()
+    closeIdle()
+    const idle = setInterval(closeIdle, 50)
     const timer = setTimeout(() => {
       for (const socket of sockets) socket.destroy()
     }, graceMs)
     await closed
     clearTimeout(timer)
     clearInterval(idle)
+    // Ends the clocks of a server that no longer listens.
+    server.close()
   }
 }
 

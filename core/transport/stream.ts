@@ -5,7 +5,6 @@
 import { once } from 'node:events'
 import { createServer, type Server } from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
-import { hostname } from 'node:os'
 import type { Duplex } from 'node:stream'
 import websocket from '@fastify/websocket'
 import type { FastifyInstance } from 'fastify'
@@ -15,17 +14,32 @@ import { ApiError } from '../errors.ts'
 import { clientOf } from '../gates/client.ts'
 import type { SecureListener, Service } from '../services.ts'
 import { openServer } from './conventions.ts'
+import { guardDoor } from './door.ts'
 import { admission } from './stream/admission.ts'
+import { helloOf } from './stream/frames.ts'
 import { type Question, readQuestion } from './stream/question.ts'
-import { type Hello, openReader, type Reader } from './stream/reader.ts'
-import { type Certificate, TLS_MIN_VERSION } from './tls.ts'
+import { openReader, type Reader } from './stream/reader.ts'
+import { wakeTogether } from './stream/wake.ts'
+import { type Certificate, endSlowHandshakes, tlsOptions } from './tls.ts'
 
 export const EVENTS_PATH = '/api/v1/events'
 
 const PING_MS = 30_000
-/** What a reader sends is ignored; more than this in one message closes with 1009. */
-const MAX_PAYLOAD = 1024
-const TIMEOUTS = { handshakeTimeout: 15_000, headersTimeout: 15_000, requestTimeout: 30_000, keepAliveTimeout: 5000 }
+const SOCKET = {
+  /** What a reader sends is ignored; more than this in one message closes with 1009. */
+  maxPayload: 1024,
+  perMessageDeflate: false,
+  /** A reader that takes nothing does not take the close frame either: its connection ends after this, in ms. */
+  closeTimeout: 5000,
+}
+const TIMEOUTS = {
+  headersTimeout: 10_000,
+  requestTimeout: 30_000,
+  connectionsCheckingInterval: 2000,
+  keepAliveTimeout: 5000,
+  /** Until the upgrade. */
+  timeout: 30_000,
+}
 
 /** RFC 6455 §7.4.1. */
 const GOING_AWAY = 1001
@@ -54,22 +68,17 @@ export async function listenEvents(
   certificate: Pick<Certificate, 'cert' | 'key'>,
   { pingMs = PING_MS }: StreamOptions = {},
 ): Promise<SecureListener> {
-  const { config, gates, outbox } = agent
+  const { config, gates, outbox, version } = agent
+  const counts = agent.metrics.events
   const log = agent.app.log.child({ service: 'events' })
   const readers = new Map<Reader, string>()
 
   const app = openServer(log, () => gates)
-  const { cert, key } = certificate
-  const server = createServer({ cert, key, minVersion: TLS_MIN_VERSION, ...TIMEOUTS }, (request, response) =>
+  const server = createServer({ ...tlsOptions(certificate), ...TIMEOUTS }, (request, response) =>
     app.routing(request, response),
   )
   await mount(app, server, agent, (socket, address, question) => {
-    const hello: Hello = {
-      v: 1,
-      type: 'stream.hello',
-      data: { stream: outbox.stream, ...outbox.bounds(), node: hostname(), version: agent.version },
-    }
-    const reader = openReader({ outlet: socket, outbox, question, hello, log })
+    const reader = openReader({ outlet: socket, outbox, question, hello: helloOf(outbox, version), log, counts })
     readers.set(reader, address)
     socket.on('pong', reader.answered)
     socket.once('close', () => {
@@ -78,25 +87,32 @@ export async function listenEvents(
     })
   })
   const drop = trackSockets(server)
+  endSlowHandshakes(server)
+  guardDoor(server, agent)
   const address = config.text('api_bind_address')
   server.listen(config.int('events_port'), ...(address === '' ? [] : [address]))
   await once(server, 'listening')
   server.on('error', (error) => log.error({ err: error }, 'the event stream cannot accept'))
 
-  const stopWaking = wakeTogether(agent, readers)
-  const clock = setInterval(() => {
+  const stopWaking = wakeTogether(outbox, readers)
+  const turnOut = () => {
     for (const [reader, from] of readers) {
-      // The allow-list takes effect at once, also on those who came in before it was changed.
-      if (gates.admits(from)) reader.beat()
-      else reader.end(POLICY_VIOLATION, 'source address not allowed')
+      if (!gates.admits(from)) reader.end(POLICY_VIOLATION, 'source address not allowed')
     }
+  }
+  // The allow-list takes effect at once, also on those who came in before it was changed, or just while it was.
+  const stopJudging = config.onChange((key) => key === 'api_allowed_ips' && turnOut())
+  const clock = setInterval(() => {
+    turnOut()
+    for (const reader of readers.keys()) reader.beat()
   }, pingMs).unref()
 
   return {
     where: whereOf(server),
-    setCertificate: (next) => server.setSecureContext({ cert: next.cert, key: next.key, minVersion: TLS_MIN_VERSION }),
+    setCertificate: (next) => server.setSecureContext(tlsOptions(next)),
     async close(graceMs) {
       clearInterval(clock)
+      stopJudging()
       stopWaking()
       const closed = once(server, 'close')
       server.close()
@@ -114,14 +130,14 @@ type Serve = (socket: WebSocket, address: string, question: Question) => void
 
 /** The handshake: gates, path, query, then `serve`. */
 async function mount(app: FastifyInstance, server: Server, agent: Agent, serve: Serve): Promise<void> {
-  const admit = admission(agent)
+  const admit = admission(agent, 'events')
   // Node keeps no clock over a connection that asked for an upgrade; ws stops this one when it takes the connection over.
   server.on('upgrade', (_request, socket: Socket) => {
     socket.setTimeout(TIMEOUTS.headersTimeout, () => socket.destroy())
   })
   app.decorateRequest('question', undefined)
   await app.register(websocket, {
-    options: { server, maxPayload: MAX_PAYLOAD, perMessageDeflate: false },
+    options: { server, ...SOCKET },
     // ws has closed or is closing by then, with the code that fits; ending the socket here would lose that code.
     errorHandler: (error) => app.log.debug({ err: error }, 'a reader of the event stream broke off'),
     preClose: (done) => done(),
@@ -164,19 +180,6 @@ function answerBroken(socket: Duplex, problem: string): void {
     'HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Type: application/json; charset=utf-8\r\n' +
       `Sec-WebSocket-Version: 13\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
   )
-}
-
-/** Wakes all readers in one go after a commit, not inside it: the answer to the change does not wait for them. */
-function wakeTogether({ outbox }: Agent, readers: ReadonlyMap<Reader, unknown>): () => void {
-  let due = false
-  return outbox.onWake(() => {
-    if (due || readers.size === 0) return
-    due = true
-    setImmediate(() => {
-      due = false
-      for (const reader of readers.keys()) reader.wake()
-    })
-  })
 }
 
 /** Returns what ends every connection that is left. */

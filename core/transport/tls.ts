@@ -3,6 +3,7 @@
  * configured, else a self-signed one that is made once and kept, so that clients can pin its key.
  */
 import {
+  constants,
   createPrivateKey,
   generateKeyPairSync,
   type KeyObject,
@@ -10,11 +11,12 @@ import {
   webcrypto,
   X509Certificate,
 } from 'node:crypto'
-import { existsSync, readFileSync, unwatchFile, watchFile } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { isIP } from 'node:net'
 import { join } from 'node:path'
-import { createSecureContext } from 'node:tls'
+import { createSecureContext, type Server, type TlsOptions } from 'node:tls'
 import { writePrivateFile } from '../private-file.ts'
+import { type WatchOptions, watchFiles } from '../watch-files.ts'
 
 export interface Certificate {
   /** PEM: the leaf, then any intermediates. */
@@ -51,6 +53,40 @@ export class CertificateError extends Error {
 /** Older protocol versions are refused on every port (D30). */
 export const TLS_MIN_VERSION = 'TLSv1.2'
 
+/** The handshake must be over by then, however slowly the other side sends, in ms. */
+export const HANDSHAKE_MS = 10_000
+
+/** Those of TLS 1.3, and of TLS 1.2 what RFC 9325 §4.2 recommends: forward secrecy and authenticated encryption. */
+const CIPHERS = [
+  ...['TLS_AES_256_GCM_SHA384', 'TLS_CHACHA20_POLY1305_SHA256', 'TLS_AES_128_GCM_SHA256'],
+  ...['ECDHE-ECDSA-AES256-GCM-SHA384', 'ECDHE-RSA-AES256-GCM-SHA384'],
+  ...['ECDHE-ECDSA-CHACHA20-POLY1305', 'ECDHE-RSA-CHACHA20-POLY1305'],
+  ...['ECDHE-ECDSA-AES128-GCM-SHA256', 'ECDHE-RSA-AES128-GCM-SHA256'],
+].join(':')
+/** OpenSSL's own list has ffdhe8192 in it: a stranger could make the agent compute for 0.1 s a handshake. */
+const GROUPS = 'X25519:P-256:P-384'
+
+/**
+ * What all three ports speak, for the making of a server and for `setSecureContext`, which forgets what it is not told.
+ * No renegotiation, which lets a client make the server compute, and no tickets: their key would have to be changed
+ * often for forward secrecy, and resuming a session saves a quarter of a millisecond.
+ */
+export const tlsOptions = ({ cert, key }: Pick<Certificate, 'cert' | 'key'>): TlsOptions => ({
+  cert,
+  key,
+  minVersion: TLS_MIN_VERSION,
+  ciphers: CIPHERS,
+  honorCipherOrder: true,
+  ecdhCurve: GROUPS,
+  secureOptions: constants.SSL_OP_NO_RENEGOTIATION | constants.SSL_OP_NO_TICKET,
+  handshakeTimeout: HANDSHAKE_MS,
+})
+
+/** Node only tells of a handshake that takes too long: without this the connection would stay for ever. */
+export function endSlowHandshakes(server: Server): void {
+  server.on('tlsClientError', (_error, socket) => void socket.destroy())
+}
+
 const YEARS = 10
 /** Clients whose clock is a little slow must accept a certificate that was made just now. */
 const BACKDATE_MS = 86_400_000
@@ -78,7 +114,7 @@ export function readCertificate(certPath: string, keyPath: string): Certificate 
     throw new CertificateError(`the key ${keyPath} does not belong to the certificate ${certPath}`)
   }
   // OpenSSL refuses more than a mismatch (weak keys, broken chains), and would do so only at the first connection.
-  parse(() => createSecureContext({ cert, key, minVersion: TLS_MIN_VERSION }), `${certPath} cannot be served`)
+  parse(() => createSecureContext(tlsOptions({ cert, key })), `${certPath} cannot be served`)
   return {
     cert,
     key,
@@ -168,53 +204,39 @@ function alternativeNames(options: CertificateOptions): { type: 'dns' | 'ip'; va
   ]
 }
 
-export interface WatchOptions {
-  /** How often the files are looked at, in ms. */
-  readonly intervalMs?: number
-  /** How long both files must be quiet before they are read, in ms. */
-  readonly debounceMs?: number
+export interface CertificateWatchOptions extends WatchOptions {
   /** The files changed but cannot be served (yet); the certificate in use stays. */
   readonly onProblem?: (error: unknown) => void
+  /** The files were looked at and can be served, whether they are other ones or not. */
+  readonly onUsable?: () => void
 }
 
 /**
  * Tells when the files behind a certificate were rewritten or replaced, with the new material, once it is valid.
- * Looks at the files by stat, which follows symbolic links and sees a rename and a mount alike, where inotify does not.
  * Never throws, and never keeps the process alive.
  * @returns stops watching
  */
 export function watchCertificate(
   certificate: Certificate,
   onChange: (certificate: Certificate) => void,
-  { intervalMs = 2000, debounceMs = 500, onProblem = () => {} }: WatchOptions = {},
+  { onProblem = () => {}, onUsable = () => {}, ...options }: CertificateWatchOptions = {},
 ): () => void {
   const { certPath, keyPath } = certificate
   let current = certificate
-  let timer: NodeJS.Timeout | undefined
 
   function look(): void {
     try {
       const found = readCertificate(certPath, keyPath)
-      if (found.cert === current.cert && found.key === current.key) return
+      const same = found.cert === current.cert && found.key === current.key
       current = found
-      onChange(found)
+      if (!same) onChange(found)
+      onUsable()
     } catch (error) {
       onProblem(error)
     }
   }
 
-  function soon(): void {
-    clearTimeout(timer)
-    timer = setTimeout(look, debounceMs).unref()
-  }
-
-  for (const path of [certPath, keyPath]) watchFile(path, { interval: intervalMs, persistent: false }, soon)
-  // What changed between the load and now is in nobody's first stat.
-  soon()
-  return () => {
-    clearTimeout(timer)
-    for (const path of [certPath, keyPath]) unwatchFile(path, soon)
-  }
+  return watchFiles([certPath, keyPath], look, options)
 }
 
 function readPem(path: string, what: string): string {

@@ -43,6 +43,11 @@ export class MappedArray {
     Atomics.store(this.#words, index, value)
   }
 
+  /** Puts `value` in the place of `expected`, as one instruction; false when something else stood there. */
+  exchange(index: number, expected: bigint, value: bigint): boolean {
+    return Atomics.compareExchange(this.#words, index, expected, value) === expected
+  }
+
   close(): void {
     // Without memory behind it an access must fail in JavaScript, not in the processor.
     this.#words = new BigUint64Array(0)

@@ -17,6 +17,7 @@ const IFA_F_NODAD = 0x02
 const IFA_F_TENTATIVE = 0x40
 const IFA_F_PERMANENT = 0x80
 const IFA_F_DADFAILED = 0x08
+const IFA_F_NOPREFIXROUTE = 0x200
 /** struct ifaddrmsg */
 const HEADER_SIZE = 8
 
@@ -40,6 +41,8 @@ export interface Address {
   unusable: boolean
   /** IFA_PROTO: who made it; 0 where unknown, and on kernels before 5.18. */
   protocol: number
+  /** Set where the kernel made no route to the address's prefix. */
+  noPrefixRoute?: true
 }
 
 export interface NewAddress {
@@ -48,6 +51,8 @@ export interface NewAddress {
   cidr: string
   /** Skip IPv6 duplicate address detection, which leaves the address unusable for a second; default false. */
   noDad?: boolean
+  /** Make no route to the prefix; default false. */
+  noPrefixRoute?: boolean
   /** Default 0 (universe). */
   scope?: number
   /** Default: ours. */
@@ -86,13 +91,15 @@ export function decodeAddress(payload: Buffer): Address | undefined {
     unusable: (flags & (IFA_F_TENTATIVE | IFA_F_DADFAILED)) !== 0,
     protocol: attributes.u8(IFA_PROTO) ?? 0,
     ...(prefix && !prefix.equals(local) && { peer: addressText(prefix) }),
+    ...((flags & IFA_F_NOPREFIXROUTE) !== 0 && { noPrefixRoute: true }),
   }
 }
 
 /** EEXIST when the link has it already. */
-export function addAddress({ index, cidr, noDad, scope, protocol }: NewAddress): Message {
+export function addAddress({ index, cidr, noDad, noPrefixRoute, scope, protocol }: NewAddress): Message {
   const payload = identify(index, cidr, scope ?? RT_SCOPE_UNIVERSE).u8(IFA_PROTO, protocol ?? ROUTE_PROTOCOL)
-  if (noDad) payload.u32(IFA_FLAGS, IFA_F_NODAD)
+  const flags = (noDad ? IFA_F_NODAD : 0) | (noPrefixRoute ? IFA_F_NOPREFIXROUTE : 0)
+  if (flags !== 0) payload.u32(IFA_FLAGS, flags)
   return { type: RTM_NEWADDR, flags: NLM_F_CREATE | NLM_F_EXCL, payload: payload.finish() }
 }
 

@@ -4,6 +4,7 @@ import { bind, close, KernelError, setOption, socket } from '../libc.ts'
 /** linux/netlink.h: protocols */
 export const NETLINK_ROUTE = 0
 export const NETLINK_NETFILTER = 12
+export const NETLINK_GENERIC = 16
 
 /** linux/netlink.h: socket options */
 const NETLINK_ADD_MEMBERSHIP = 1

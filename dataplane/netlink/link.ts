@@ -18,9 +18,12 @@ const IFLA_IFNAME = 3
 const IFLA_MTU = 4
 const IFLA_MASTER = 10
 const IFLA_LINKINFO = 18
+const IFLA_IFALIAS = 20
 const IFLA_GROUP = 27
 const IFLA_NET_NS_FD = 28
 const IFLA_EXT_MASK = 29
+const IFLA_PARENT_DEV_NAME = 56
+const IFLA_PARENT_DEV_BUS_NAME = 57
 const IFLA_INFO_KIND = 1
 const IFLA_INFO_DATA = 2
 const VETH_INFO_PEER = 1
@@ -56,6 +59,8 @@ export interface Link {
   master?: number
   /** `veth`, `bridge`, `vxlan`, ...; absent for hardware and loopback. */
   kind?: string
+  /** The device of a bus that this is the network interface of (Linux 5.14); absent for virtual links. */
+  device?: { bus: string; name: string }
   /** 0 unless somebody set one. */
   group: number
 }
@@ -71,6 +76,8 @@ export interface LinkSettings {
   /** Index of a bridge or bond; 0 releases the port. */
   master?: number
   group?: number
+  /** Free text; the kernel ignores it in a creation. */
+  alias?: string
   /** Open file of the network namespace to put the link into. */
   namespace?: number
 }
@@ -89,15 +96,25 @@ export interface BridgeSettings extends LinkSettings {
 
 /** All links of the socket's namespace. Rejects as {@link Netlink.dump} does. */
 export function listLinks(netlink: Netlink): Promise<Link[]> {
+  return dumpLinks(netlink, decodeLink)
+}
+
+/** As {@link listLinks}, with a reader of one's own for the payload of RTM_NEWLINK. */
+export function dumpLinks<T>(netlink: Netlink, decode: (payload: Buffer) => T | undefined): Promise<T[]> {
   return netlink.dump(RTM_GETLINK, lean(header(0, {})).finish(), ({ type, payload }) =>
-    type === RTM_NEWLINK ? decodeLink(payload) : undefined,
+    type === RTM_NEWLINK ? decode(payload) : undefined,
   )
+}
+
+/** A question for {@link Netlink.ask}, answered by RTM_NEWLINK, or ENODEV when there is no such link. */
+export function askLink(ref: LinkRef): Message {
+  return { type: RTM_GETLINK, flags: 0, payload: lean(target(ref, {})).finish() }
 }
 
 /** One link; undefined when there is none. Rejects with {@link KernelError}. */
 export async function getLink(netlink: Netlink, ref: LinkRef): Promise<Link | undefined> {
   try {
-    const answers = await netlink.ask({ type: RTM_GETLINK, flags: 0, payload: lean(target(ref, {})).finish() })
+    const answers = await netlink.ask(askLink(ref))
     const link = answers.find(({ type }) => type === RTM_NEWLINK)
     return link && decodeLink(link.payload)
   } catch (error) {
@@ -114,6 +131,7 @@ export function decodeLink(payload: Buffer): Link {
   const master = attributes.u32(IFLA_MASTER)
   const kind = attributes.nested(IFLA_LINKINFO)?.text(IFLA_INFO_KIND)
   const name = attributes.text(IFLA_IFNAME)
+  const device = deviceOf(attributes)
   if (name === undefined) throw new WireError('link without a name')
   return {
     index: payload.readInt32LE(4),
@@ -125,7 +143,13 @@ export function decodeLink(payload: Buffer): Link {
     ...(mac !== undefined && { mac }),
     ...(master !== undefined && { master }),
     ...(kind !== undefined && { kind }),
+    ...(device && { device }),
   }
+}
+
+function deviceOf(attributes: Attributes): Link['device'] {
+  const [bus, name] = [attributes.text(IFLA_PARENT_DEV_BUS_NAME), attributes.text(IFLA_PARENT_DEV_NAME)]
+  return bus === undefined || name === undefined ? undefined : { bus, name }
 }
 
 /**
@@ -224,17 +248,18 @@ function lean(payload: Payload): Payload {
   return payload.u32(IFLA_EXT_MASK, RTEXT_FILTER_SKIP_STATS)
 }
 
-function append(payload: Payload, { name, mac, mtu, master, group, namespace }: LinkSettings): void {
+function append(payload: Payload, { name, mac, mtu, master, group, alias, namespace }: LinkSettings): void {
   if (name !== undefined) payload.text(IFLA_IFNAME, linkName(name))
   if (mac !== undefined) payload.bytes(IFLA_ADDRESS, macBytes(mac))
   if (mtu !== undefined) payload.u32(IFLA_MTU, mtu)
   if (master !== undefined) payload.u32(IFLA_MASTER, master)
   if (group !== undefined) payload.u32(IFLA_GROUP, group)
+  if (alias !== undefined) payload.text(IFLA_IFALIAS, alias)
   if (namespace !== undefined) payload.u32(IFLA_NET_NS_FD, namespace)
 }
 
-/** The kernel would take `%d` in a name as a request to number it. */
-function linkName(name: string): string {
+/** Checks a name; the kernel would take `%d` in one as a request to number it. Throws RangeError. */
+export function linkName(name: string): string {
   if (Buffer.byteLength(name) > MAX_NAME || !/^[^\s/:%]+$/.test(name) || name === '.' || name === '..') {
     throw new RangeError(`not a link name: ${JSON.stringify(name)}`)
   }

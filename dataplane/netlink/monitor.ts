@@ -32,6 +32,8 @@ const RECEIVE_BUFFER = 16 << 20
 /** After so many datagrams the event loop gets a turn; poll calls again while more wait. */
 const MAX_DRAIN = 256
 const DATAGRAM = 256 << 10
+/** Asked to, one goes on for so many turns: more than the buffer holds. */
+const MAX_DRAINS = 1024
 
 export interface MonitorOptions {
   /** NETLINK_ROUTE or NETLINK_NETFILTER. */
@@ -48,6 +50,8 @@ export interface MonitorOptions {
 }
 
 export interface Monitor {
+  /** Hears at once what waits, so that everything that has happened until now has been told; up to 64 MiB of it. */
+  drain(): void
   /** Idempotent. */
   close(): void
 }
@@ -88,6 +92,10 @@ class PolledSocket implements Monitor {
     close(this.#fd)
   }
 
+  drain(): void {
+    for (let n = 0; n < MAX_DRAINS && !this.#closed; n++) if (this.#drain()) return
+  }
+
   /**
    * koffi calls this outside of Node's own callback frame: what handlers throw would surface at some later call, and
    * promises they settle would wait for an unrelated event. An immediate runs in the same turn, inside a frame.
@@ -96,7 +104,8 @@ class PolledSocket implements Monitor {
     setImmediate(() => this.#drain())
   }
 
-  #drain(): void {
+  /** True when nothing waits any more. */
+  #drain(): boolean {
     let size = 0
     for (let n = 0; n < MAX_DRAIN && size !== -EAGAIN && !this.#closed; n++) {
       size = receive(this.#fd, this.#buffer, MSG_DONTWAIT | MSG_TRUNC)
@@ -108,6 +117,7 @@ class PolledSocket implements Monitor {
     }
     // Poll calls again while more waits. Whether it does is not known here, and an overflow must not stay untold.
     if (this.#overflowed && !this.#closed) this.#wake()
+    return size === -EAGAIN
   }
 
   #overflow(): void {

@@ -20,6 +20,7 @@ const RTM_GETNEIGH = 30
 const NDA_DST = 1
 const NDA_LLADDR = 2
 const NDA_IFINDEX = 8
+const NDA_PROTOCOL = 12
 /** struct ndmsg */
 const HEADER_SIZE = 12
 
@@ -45,6 +46,8 @@ export interface Neighbour {
   /** Absent while unresolved. */
   mac?: string
   state: NeighbourState
+  /** NDA_PROTOCOL: who made it; absent where nobody said. */
+  protocol?: number
 }
 
 export interface NewNeighbour {
@@ -53,6 +56,8 @@ export interface NewNeighbour {
   mac: string
   /** Default `permanent`: never expires, never asked for. */
   state?: NeighbourState
+  /** Who makes it; default nobody. */
+  protocol?: number
 }
 
 /** Neighbours of all links, or of one. Rejects as {@link Netlink.dump} does. */
@@ -75,13 +80,20 @@ export function decodeNeighbour(payload: Buffer): Neighbour | undefined {
   const address = attributes.bytes(NDA_DST)
   if (version === undefined || !address) return undefined
   const mac = macText(attributes.bytes(NDA_LLADDR))
+  const protocol = attributes.u8(NDA_PROTOCOL)
   return {
     version,
     index: payload.readInt32LE(4),
     address: addressText(address),
     state: stateOf(payload.readUInt16LE(8)),
     ...(mac !== undefined && { mac }),
+    ...(protocol !== undefined && { protocol }),
   }
+}
+
+/** A question for {@link Netlink.ask} (Linux 5.0); it is answered by RTM_NEWNEIGH, or ENOENT when there is none. */
+export function askNeighbour({ index, address }: Pick<NewNeighbour, 'index' | 'address'>): Message {
+  return { type: RTM_GETNEIGH, flags: 0, payload: identify(index, address, 'none').finish() }
 }
 
 /** EEXIST when the link has an entry for the address, learned ones included. */
@@ -99,8 +111,10 @@ export function deleteNeighbour({ index, address }: Pick<NewNeighbour, 'index' |
   return { type: RTM_DELNEIGH, flags: 0, payload: identify(index, address, 'none').finish() }
 }
 
-function encode({ index, address, mac, state = 'permanent' }: NewNeighbour): Buffer {
-  return identify(index, address, state).bytes(NDA_LLADDR, macBytes(mac)).finish()
+function encode({ index, address, mac, state = 'permanent', protocol }: NewNeighbour): Buffer {
+  const payload = identify(index, address, state).bytes(NDA_LLADDR, macBytes(mac))
+  if (protocol !== undefined) payload.u8(NDA_PROTOCOL, protocol)
+  return payload.finish()
 }
 
 function identify(index: number, address: string, state: NeighbourState): Payload {

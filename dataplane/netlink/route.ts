@@ -8,7 +8,7 @@ import { RT_SCOPE_LINK, RT_SCOPE_UNIVERSE } from './address.ts'
 import { Attributes, Payload, WireError } from './attribute.ts'
 import { AF_UNSPEC, addressBytes, addressFamily, addressText, type IpVersion, ipVersion, parsePrefix } from './inet.ts'
 import type { Netlink } from './socket.ts'
-import { type Message, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE } from './wire.ts'
+import { type Message, NLM_F_APPEND, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE } from './wire.ts'
 
 export const RTM_NEWROUTE = 24
 export const RTM_DELROUTE = 25
@@ -61,6 +61,10 @@ export interface Route {
   /** Index of the outgoing link. */
   oif?: number
   prefsrc?: string
+  /** RT_SCOPE_* of an IPv4 route; absent is 0 (universe), which every IPv6 route has. */
+  scope?: number
+  /** Set where the gateway is taken as reachable although no route says so. */
+  onlink?: true
 }
 
 export interface NewRoute {
@@ -78,6 +82,8 @@ export interface NewRoute {
   prefsrc?: string
   /** Take the gateway as reachable on `oif` although no route says so. */
   onlink?: boolean
+  /** RT_SCOPE_*; default: link for a unicast route without a gateway, else universe. IPv6 has none. */
+  scope?: number
 }
 
 export interface RouteFilter {
@@ -118,6 +124,8 @@ export function decodeRoute(payload: Buffer): Route | undefined {
   const prefsrc = attributes.bytes(RTA_PREFSRC)
   const metric = attributes.u32(RTA_PRIORITY)
   const oif = attributes.u32(RTA_OIF)
+  const scope = payload.readUInt8(6)
+  const onlink = (payload.readUInt32LE(8) & RTNH_F_ONLINK) !== 0
   const address = attributes.bytes(RTA_DST) ?? Buffer.alloc(version === 4 ? 4 : 16)
   return {
     version,
@@ -129,6 +137,8 @@ export function decodeRoute(payload: Buffer): Route | undefined {
     ...(gateway && { gateway: addressText(gateway) }),
     ...(oif !== undefined && { oif }),
     ...(prefsrc && { prefsrc: addressText(prefsrc) }),
+    ...(scope !== RT_SCOPE_UNIVERSE && { scope }),
+    ...(onlink && { onlink }),
   }
 }
 
@@ -145,9 +155,20 @@ export function replaceRoute(route: NewRoute): Message {
   return { type: RTM_NEWROUTE, flags: NLM_F_CREATE | NLM_F_REPLACE, payload: encode(route, scopeOf(route)) }
 }
 
-/** Removes the route that has all the fields given, protocol included. ESRCH when there is none. */
+/**
+ * Puts the route behind those with the same destination, table and metric, which stay: packets go on by the first
+ * (IPv4) or by all of them (IPv6) until the others are removed. EEXIST when the very same is there.
+ */
+export function appendRoute(route: NewRoute): Message {
+  return { type: RTM_NEWROUTE, flags: NLM_F_CREATE | NLM_F_APPEND, payload: encode(route, scopeOf(route)) }
+}
+
+/**
+ * Removes the first route that has all the fields given, protocol included; one without `scope` or `gateway` may have any.
+ * ESRCH when there is none.
+ */
 export function deleteRoute(route: NewRoute): Message {
-  return { type: RTM_DELROUTE, flags: 0, payload: encode(route, RT_SCOPE_NOWHERE) }
+  return { type: RTM_DELROUTE, flags: 0, payload: encode(route, route.scope ?? RT_SCOPE_NOWHERE) }
 }
 
 /**
@@ -182,7 +203,8 @@ function matches(route: Route, { version, table, protocol }: RouteFilter): boole
 }
 
 /** A route without a gateway leads to neighbours; the kernel checks gateways against the narrower scope. */
-function scopeOf({ gateway, type = 'unicast' }: NewRoute): number {
+function scopeOf({ gateway, type = 'unicast', scope }: NewRoute): number {
+  if (scope !== undefined) return scope
   return type === 'unicast' && gateway === undefined ? RT_SCOPE_LINK : RT_SCOPE_UNIVERSE
 }
 

@@ -3,7 +3,7 @@
  * and commands of one owner must not overtake each other. Every call that may wait for a kernel lock (RTNL) runs on
  * the thread pool; answers are decoded in pieces of at most 32 KiB with the event loop free in between.
  */
-import { close, EAGAIN, EINTR, ENOBUFS, KernelError, receive, receiveAsync, sendAsync } from '../libc.ts'
+import { close, EAGAIN, EINTR, ENOBUFS, ENODATA, KernelError, receive, receiveAsync, sendAsync } from '../libc.ts'
 import {
   bindNetlink,
   MSG_DONTWAIT,
@@ -29,6 +29,8 @@ import {
 /** One send: small enough for the socket's send buffer, large enough that the cost of a call is spread. */
 const MAX_BATCH = 512
 const MAX_BATCH_BYTES = 128 << 10
+/** Answers are larger than acknowledgements, some 4 KiB of the kernel's accounting for a link. */
+const MAX_QUESTIONS = 128
 /** Holds the acknowledgements of the largest batch: each takes about 1 KiB of the kernel's accounting. */
 const RECEIVE_BUFFER = 4 << 20
 /** The kernel never puts more than 32 KiB into one piece of a dump unless a single message is larger. */
@@ -47,6 +49,13 @@ export interface Netlink {
   command(message: Message): Promise<void>
   /** Sends one question and resolves to the messages that answer it. Rejects with {@link KernelError}. */
   ask(message: Message): Promise<Received[]>
+  /**
+   * Sends many questions and resolves to the first message that answers each, or what the kernel said instead.
+   * Where a question is answered by nothing, that is ENODATA.
+   */
+  askEach(messages: readonly Message[]): Promise<(Received | KernelError)[]>
+  /** Number of the socket, by which notifications tell who asked for a change; 0 until the kernel has answered once. */
+  port(): number
   /**
    * Lists what the kernel has. `decode` turns each message into a row, or undefined to leave it out; it may be called
    * again for the same thing, because a dump that a change interrupted starts anew.
@@ -70,6 +79,7 @@ class Socket implements Netlink {
   readonly #fd: number
   readonly #buffer = Buffer.alloc(DATAGRAM)
   #sequence = 1
+  #port = 0
   #lane: Promise<unknown> = Promise.resolve()
   #closed = false
 
@@ -106,6 +116,20 @@ class Socket implements Netlink {
       }
       throw lost()
     })
+  }
+
+  askEach(messages: readonly Message[]): Promise<(Received | KernelError)[]> {
+    return this.#inLane(async () => {
+      const answers: (Received | KernelError)[] = []
+      for (let at = 0; at < messages.length; at += MAX_QUESTIONS) {
+        answers.push(...(await this.#questions(messages.slice(at, at + MAX_QUESTIONS))))
+      }
+      return answers
+    })
+  }
+
+  port(): number {
+    return this.#port
   }
 
   dump<T>(type: number, payload: Uint8Array, decode: (message: Received) => T | undefined): Promise<T[]> {
@@ -162,6 +186,25 @@ class Socket implements Netlink {
     })
   }
 
+  async #questions(messages: readonly Message[]): Promise<(Received | KernelError)[]> {
+    const found = new Map<number, Received | KernelError>()
+    const first = await this.#send(messages, NLM_F_ACK)
+    let open = messages.length
+    for (const answer of this.#waiting()) {
+      const index = (answer.sequence - first) >>> 0
+      if (index >= messages.length) continue
+      if (answer.type !== NLMSG_ERROR) {
+        if (!found.has(index)) found.set(index, { ...answer, payload: Buffer.from(answer.payload) })
+        continue
+      }
+      const error = failure(decodeOutcome(answer))
+      if (error) found.set(index, error)
+      else if (!found.has(index)) found.set(index, new KernelError(ENODATA))
+      if (--open === 0) break
+    }
+    return messages.map((_, index) => found.get(index) ?? lost())
+  }
+
   /**
    * The messages that wait on the socket. The kernel works through a command inside send(2), so when that has
    * returned every answer is here, and an empty socket means that one was lost.
@@ -172,7 +215,9 @@ class Socket implements Netlink {
       if (size === -EAGAIN) return
       if (size === -EINTR || size === -ENOBUFS || size > this.#buffer.length) continue
       if (size < 0) throw new KernelError(-size)
-      yield* decodeMessages(this.#buffer.subarray(0, size))
+      const messages = decodeMessages(this.#buffer.subarray(0, size))
+      this.#port = messages[0]?.port ?? this.#port
+      yield* messages
     }
   }
 

@@ -12,6 +12,7 @@ export const NLM_F_DUMP = 0x300
 export const NLM_F_REPLACE = 0x100
 export const NLM_F_EXCL = 0x200
 export const NLM_F_CREATE = 0x400
+export const NLM_F_APPEND = 0x800
 const NLM_F_CAPPED = 0x100
 const NLM_F_ACK_TLVS = 0x200
 
@@ -34,6 +35,8 @@ export interface Received {
   readonly type: number
   readonly flags: number
   readonly sequence: number
+  /** nlmsg_pid: the socket that an answer is for or that a change was asked by; 0 for the kernel's own doing. */
+  readonly port: number
   readonly payload: Buffer
 }
 
@@ -72,6 +75,7 @@ export function decodeMessages(bytes: Buffer): Received[] {
       type: bytes.readUInt16LE(at + 4),
       flags: bytes.readUInt16LE(at + 6),
       sequence: bytes.readUInt32LE(at + 8),
+      port: bytes.readUInt32LE(at + 12),
       payload: bytes.subarray(at + HEADER_SIZE, at + size),
     })
     at += align(size)
@@ -83,7 +87,7 @@ export function decodeMessages(bytes: Buffer): Received[] {
  * The result that an NLMSG_ERROR (which is also the acknowledgement) or an NLMSG_DONE carries, with the kernel's
  * text when NETLINK_EXT_ACK is on. Throws {@link WireError}.
  */
-export function decodeOutcome({ type, flags, payload }: Received): Outcome {
+export function decodeOutcome({ type, flags, payload }: Omit<Received, 'port'>): Outcome {
   if (payload.length < 4) {
     // Old dumps end with an NLMSG_DONE that has no result at all.
     if (type === NLMSG_DONE) return { errno: 0, extack: undefined }

@@ -1,125 +1,252 @@
 /**
  * The nftables driver: keeps ordered lists, small chains and set elements of table `inet stratum`.
- * One `apply` is one kernel transaction. `observe` adopts what stands in the kernel; it never flushes.
+ * One `apply` is one kernel transaction. `observe` adopts what stands in the kernel, and changes nothing of it.
+ *
+ * What is somebody else's in that table (a chain or set of a name that no area declares) is left alone.
  */
-import { digest } from '../digest.ts'
-import type { Chain, Entry, OrderedRule, Passage, SetElement } from '../entry.ts'
-import type { Driver } from '../plane.ts'
+import { DAMAGED, type Entry, isFrame, type OrderedRule, type Passage } from '../entry.ts'
+import { type Driver, KernelRefusal, UncertainOutcome } from '../plane.ts'
+import { type Steps, stepwise } from '../slices.ts'
 import { adoptList } from './adopt.ts'
-import { type Listing, parseListing } from './listing.ts'
-import { edit, type Item, item, items, type List, rewrite } from './ordered.ts'
+import { chainCommands, elementAddition, elementDeletion, observedChain, observedElements } from './content.ts'
+import { type Generation, nextGeneration } from './generation.ts'
+import { emptyListing, type Listing, parseListing } from './listing.ts'
+import { type Edit, editing, type Item, item, items, type List, rewriting } from './ordered.ts'
 import type { NftSession } from './session.ts'
-import { comment, TABLE } from './text.ts'
-
-/** What one area declares in the table: static text plus the names whose content the driver keeps. */
-export interface Skeleton {
-  /** nft commands that may be run again at any time: `add set`, `add chain`, `flush chain` + `add rule` of static chains. */
-  text: string
-  /** Root chains of ordered lists. */
-  lists: readonly string[]
-  /** Chains replaced whole. */
-  chains: readonly string[]
-  sets: readonly string[]
-  /** Area that owns the names: observed keys of chains and elements begin with it. */
-  area: string
-}
+import { frameOf, type Skeleton } from './skeleton.ts'
+import { type Kernel, resolve, type Spelling, spellingBook } from './spelling.ts'
+import { TABLE } from './text.ts'
 
 export interface NftDriver extends Driver {
   /** See Plane. In portions, so that one transaction stays short. */
   addExpiring(set: string, elements: readonly string[]): Promise<void>
+  /** For a table beside ours that another driver keeps: its transactions are known as ours. */
+  readonly beside: Kernel
 }
 
-export function nftDriver(session: NftSession, skeletons: readonly Skeleton[]): NftDriver {
-  const marker = `skeleton_${digest(skeletons.map(({ text }) => text).join('\n'))}`
-  let lists = new Map<string, List>()
-  /** Chains of a list whose order or content could not be understood: replaced whole by the next change to it. */
-  let stale = new Map<string, string[]>()
+/** The ground that changes build on: what the last observation found, and our own transactions since. */
+interface Ground {
+  lists: Map<string, List>
+  /** Chains of a list whose order or content could not be understood: it is written anew by the next change to it. */
+  stale: Map<string, string[]>
+  /** Restores the declarations of an area that are not as we left them. */
+  raise: Map<string, string[]>
+  /** Generation of the ruleset up to which all is known; undefined when it is not. */
+  generation: number | undefined
+}
+
+/** Both `session` and `generation` are closed with the driver. */
+export function nftDriver(session: NftSession, skeletons: readonly Skeleton[], generation?: Generation): NftDriver {
+  const frame = frameOf(skeletons)
+  const book = spellingBook()
+  let ground: Ground = { lists: new Map(), stale: new Map(), raise: new Map(), generation: undefined }
+  let tail: Promise<unknown> = Promise.resolve()
+
+  /** One at a time, so that a generation is never read between a transaction of ours and our counting it. */
+  function inLane<T>(work: () => Promise<T>): Promise<T> {
+    const run = tail.then(work)
+    tail = run.catch(() => {})
+    return run
+  }
 
   async function list(): Promise<Listing> {
-    return parseListing(await session.run(`add table ${TABLE}\nlist table ${TABLE}\n`))
-  }
-
-  async function raise(present: Listing): Promise<Listing> {
-    if (present.chains.has(marker)) return present
-    const older = [...present.chains.keys()].filter((name) => name.startsWith('skeleton_'))
-    const script = [
-      ...skeletons.map(({ text }) => text),
-      `add chain ${TABLE} ${marker}`,
-      ...older.map((name) => `delete chain ${TABLE} ${name}`),
-    ]
-    await session.run(`${script.join('\n')}\n`)
-    return list()
-  }
-
-  async function observe(): Promise<Entry[]> {
-    const listing = await raise(await list())
-    const entries: Entry[] = []
-    const [adopted, odd] = [new Map<string, List>(), new Map<string, string[]>()]
-    for (const skeleton of skeletons) {
-      for (const name of skeleton.lists) {
-        const found = adoptList(name, listing)
-        adopted.set(name, found.list)
-        if (found.stale) {
-          odd.set(name, found.stale)
-          // Desired by nobody, so that the next pass removes what is not ours, even from a list that shall be empty.
-          entries.push({
-            kind: 'rule',
-            key: `${skeleton.area}/foreign`,
-            list: name,
-            rank: [],
-            text: '',
-            digest: 'foreign',
-          })
-        }
-        for (const it of items(found.list.root)) entries.push({ kind: 'rule', list: name, ...it })
-      }
-      for (const chain of skeleton.chains) entries.push(observedChain(skeleton.area, chain, listing))
-      for (const set of skeleton.sets) entries.push(...observedElements(skeleton.area, set, listing))
+    try {
+      return await stepwise(parseListing(await session.run(`list table ${TABLE}\n`)))
+    } catch (error) {
+      if (!(error instanceof KernelRefusal)) throw error
+      const tables = await session.run('list tables inet\n')
+      if (tables.split('\n').includes(`table ${TABLE}`)) throw error
+      return emptyListing()
     }
-    lists = adopted
-    stale = odd
-    return entries.filter((entry) => entry.kind !== 'chain' || entry.digest !== digest(''))
+  }
+
+  async function run(commands: readonly string[]): Promise<void> {
+    // A transaction that turns out to change nothing does not raise the generation. These always change something.
+    const counts = commands.some((line) => /^(add (rule|chain)|delete) /.test(line))
+    const sure = counts || !generation ? commands : [...commands, `add chain ${TABLE} ${frame.marker}`]
+    try {
+      await session.run(`${sure.join('\n')}\n`)
+    } catch (error) {
+      if (!(error instanceof KernelRefusal)) ground.generation = undefined
+      throw error
+    }
+    if (ground.generation !== undefined) ground.generation = nextGeneration(ground.generation)
+  }
+
+  const kernel: Kernel = { run, list: (what) => session.run(`list ${what}\n`) }
+
+  async function observe(desired: readonly Entry[]): Promise<Entry[]> {
+    // Read before: what somebody commits while we list makes a later reading differ.
+    const at = generation?.read()
+    const listing = await list()
+    const broken = frame.broken(listing)
+    const raise = new Map(broken.map((skeleton) => [skeleton.area, frame.raise(listing, skeleton)]))
+    const anew = broken.flatMap((skeleton) => frame.misplaced(listing, skeleton))
+    for (const name of anew) listing.chains.set(name, [])
+    const spelling = book.open()
+    const { entries, lists, stale } = await stepwise(adopt(skeletons, listing, spelling))
+    ground = { lists, stale, raise, generation: at }
+    // Without its declarations a rule could not be spelled.
+    const others = broken.length > 0 ? new Set() : await resolve(spelling, desired, kernel)
+    for (const entry of entries) {
+      if (others.has(entry.key) && (entry.kind === 'rule' || entry.kind === 'chain')) entry.digest = DAMAGED
+    }
+    return [...entries, ...broken.map(({ area }) => brokenFrame(area))]
   }
 
   async function apply(diff: readonly Passage[]): Promise<void> {
-    const commands: string[] = []
-    const edited = new Map<string, List>()
-    for (const [name, { removed, added }] of rulesByList(diff)) {
-      const current = lists.get(name)
-      if (current === undefined) throw new TypeError(`list ${name} is not declared in any skeleton`)
-      const leftovers = stale.get(name)
-      const done = leftovers ? rewrite(name, added, current.next, leftovers) : edit(current, removed, added)
-      edited.set(name, done.list)
-      commands.push(...done.commands)
+    const { edits, commands } = await stepwise(rendered(diff, ground))
+    const raised = diff.flatMap(({ before }) => (before?.kind === 'chain' && isFrame(before) ? [areaOf(before)] : []))
+    const all = [...raised.flatMap((area) => ground.raise.get(area) ?? []), ...commands]
+    if (all.length > 0) await run(all)
+    for (const [name, value] of edits) {
+      ground.lists.set(name, value)
+      ground.stale.delete(name)
     }
-    for (const passage of diff) commands.push(...chainCommands(passage), ...elementCommands(passage))
-    if (commands.length > 0) await session.run(`${commands.join('\n')}\n`)
-    for (const [name, value] of edited) {
-      lists.set(name, value)
-      stale.delete(name)
+    for (const area of raised) ground.raise.delete(area)
+    if (raised.length > 0 && ground.raise.size === 0) await record()
+  }
+
+  async function record(): Promise<void> {
+    const at = generation?.read()
+    try {
+      const listing = await list()
+      // With somebody else's commit in between it is not known what was restored: the next pass looks again.
+      if (at === ground.generation) await run(frame.record(listing))
+    } catch (cause) {
+      throw new UncertainOutcome('the change was made, but the restored declarations could not be recorded', { cause })
     }
   }
 
   async function addExpiring(set: string, elements: readonly string[]): Promise<void> {
     for (let at = 0; at < elements.length; at += 500) {
-      await session.run(`add element ${TABLE} ${set} { ${elements.slice(at, at + 500).join(', ')} }\n`)
+      const portion = elements.slice(at, at + 500).join(', ')
+      await inLane(() => run([`add element ${TABLE} ${set} { ${portion} }`]))
     }
   }
 
-  const kinds = ['rule', 'chain', 'element'] as const
-  return { name: 'nft', kinds, observe, apply, addExpiring, close: () => session.close() }
+  return {
+    name: 'nft',
+    kinds: ['rule', 'chain', 'element'],
+    observe: (desired = []) => inLane(() => observe(desired)),
+    apply: (diff) => inLane(() => apply(diff)),
+    addExpiring,
+    beside: { run: (commands) => inLane(() => run(commands)), list: kernel.list },
+    ...(generation && {
+      changedByOthers: () => inLane(async () => generation.read() !== ground.generation),
+    }),
+    async close() {
+      await session.close()
+      generation?.close()
+    },
+  }
 }
 
-function rulesByList(diff: readonly Passage[]): Map<string, { removed: Item[]; added: Item[] }> {
-  const byList = new Map<string, { removed: Item[]; added: Item[] }>()
+type Adoption = Pick<Ground, 'lists' | 'stale'> & { entries: Entry[] }
+
+function* adopt(skeletons: readonly Skeleton[], listing: Listing, spelling: Spelling): Steps<Adoption> {
+  const adoption: Adoption = { lists: new Map(), stale: new Map(), entries: [] }
+  const { lists, stale, entries } = adoption
+  for (const skeleton of skeletons) {
+    for (const name of skeleton.lists) {
+      const found = yield* adoptList(name, listing, spelling)
+      lists.set(name, found.list)
+      if (found.stale) {
+        stale.set(name, found.stale)
+        entries.push(brokenList(skeleton.area, name))
+      }
+      for (const { key, rank, text, digest } of items(found.list.root)) {
+        entries.push({ kind: 'rule', key, list: name, rank, text, digest })
+        yield
+      }
+    }
+    for (const chain of skeleton.chains) entries.push(...observedChain(skeleton.area, chain, listing, spelling))
+    for (const set of skeleton.sets) {
+      for (const element of observedElements(skeleton.area, set, listing)) {
+        entries.push(element)
+        yield
+      }
+    }
+  }
+  return adoption
+}
+
+/** Stands for a list whose chains are not as we left them. */
+const brokenList = (area: string, list: string): OrderedRule => ({
+  kind: 'rule',
+  key: `${area}/${list}`,
+  list,
+  rank: [],
+  text: '',
+  digest: DAMAGED,
+})
+
+/** Stands for declarations that are not as we left them. */
+const brokenFrame = (area: string): Entry => ({
+  kind: 'chain',
+  key: `${area}/skeleton`,
+  chain: '',
+  rules: [],
+  digest: DAMAGED,
+})
+const areaOf = ({ key }: Entry): string => key.slice(0, key.indexOf('/'))
+
+interface Rendered {
+  edits: Map<string, List>
+  commands: string[]
+}
+
+function* rendered(diff: readonly Passage[], { lists, stale }: Ground): Steps<Rendered> {
+  const edits = new Map<string, List>()
+  const commands: string[] = []
+  for (const [name, { removed, added }] of yield* rulesByList(diff)) {
+    const current = lists.get(name)
+    if (current === undefined) throw new TypeError(`list ${name} is not declared in any skeleton`)
+    const leftovers = stale.get(name)
+    const done: Edit = leftovers
+      ? yield* rewriting(name, merged(current, removed, added), current.next, leftovers)
+      : yield* editing(current, removed, added)
+    edits.set(name, done.list)
+    for (const command of done.commands) commands.push(command)
+  }
+  for (const passage of diff) {
+    const frame = passage.before ?? passage.after
+    if (frame && isFrame(frame)) continue
+    commands.push(...chainCommands(passage), ...elementDeletion(passage))
+    yield
+  }
+  // Last: in an interval set an element may take the place of others that lie inside it.
+  for (const passage of diff) {
+    commands.push(...elementAddition(passage))
+    yield
+  }
+  return { edits, commands }
+}
+
+function merged({ root }: List, removed: readonly Item[], added: readonly Item[]): Item[] {
+  const all = new Map(Array.from(items(root), (it) => [it.rank.join('.'), it]))
+  for (const { rank } of removed) all.delete(rank.join('.'))
+  for (const it of added) all.set(it.rank.join('.'), it)
+  return [...all.values()]
+}
+
+type RuleChanges = Map<string, { removed: Item[]; added: Item[] }>
+
+function* rulesByList(diff: readonly Passage[]): Steps<RuleChanges> {
+  const byList: RuleChanges = new Map()
   const of = (rule: OrderedRule) => {
     const found = byList.get(rule.list) ?? { removed: [], added: [] }
     byList.set(rule.list, found)
     return found
   }
   for (const { before, after } of diff) {
-    if (before?.kind === 'rule') of(before).removed.push(asItem(before))
-    if (after?.kind === 'rule') of(after).added.push(asItem(after))
+    // What stands for a whole list has no rank, and no rule.
+    if (before?.kind === 'rule') {
+      const { removed } = of(before)
+      if (!isFrame(before)) removed.push({ ...before, digest: '' })
+    }
+    if (after?.kind === 'rule' && !isFrame(after)) of(after).added.push(asItem(after))
+    yield
   }
   return byList
 }
@@ -127,46 +254,4 @@ function rulesByList(diff: readonly Passage[]): Map<string, { removed: Item[]; a
 function asItem(rule: OrderedRule): Item {
   const made = item(rule.key, rule.rank, rule.text)
   return rule.digest === undefined ? made : { ...made, digest: rule.digest }
-}
-
-function chainCommands({ before, after }: Passage): string[] {
-  const chain = after?.kind === 'chain' ? after : before?.kind === 'chain' ? { ...before, rules: [] } : undefined
-  if (chain === undefined) return []
-  // Every rule carries the digest of the whole chain, so that a missing one shows.
-  const mark = digest(chain.rules.join('\n'))
-  const rules = chain.rules.map(
-    (text, at) =>
-      `add rule ${TABLE} ${chain.chain} ${text} ${comment(`${chain.key} ${at + 1}/${chain.rules.length} ${mark}`)}`,
-  )
-  return [`flush chain ${TABLE} ${chain.chain}`, ...rules]
-}
-
-function elementCommands({ before, after }: Passage): string[] {
-  const line = (verb: string, { set, element, value }: SetElement) =>
-    `${verb} element ${TABLE} ${set} { ${element}${value === undefined || verb === 'delete' ? '' : ` : ${value}`} }`
-  return [
-    ...(before?.kind === 'element' ? [line('delete', before)] : []),
-    ...(after?.kind === 'element' ? [line('add', after)] : []),
-  ]
-}
-
-/** A chain as it stands; anything that does not carry a full set of matching marks counts as foreign content. */
-function observedChain(area: string, chain: string, listing: Listing): Chain {
-  const rules = listing.chains.get(chain) ?? []
-  const marks = rules.map((rule) => /^\S+ (\d+)\/(\d+) ([0-9a-f]{16})$/.exec(rule.comment))
-  const mark = marks[0]?.[3]
-  const whole = marks.every(
-    (it, at) => it?.[3] === mark && Number(it?.[1]) === at + 1 && Number(it?.[2]) === rules.length,
-  )
-  const held = rules.length === 0 ? digest('') : whole && mark !== undefined ? mark : 'foreign'
-  const key = `${area}/${chain}`
-  return { kind: 'chain', key, chain, rules: rules.map(({ text }) => text), digest: held }
-}
-
-function observedElements(area: string, set: string, listing: Listing): SetElement[] {
-  return (listing.sets.get(set) ?? []).map((text) => {
-    const [element = '', value] = text.split(' : ')
-    const key = `${area}/${set}/${element}`
-    return { kind: 'element', key, set, element, ...(value === undefined ? {} : { value }) }
-  })
 }

@@ -18,12 +18,17 @@ export interface Answer {
   text: string
 }
 
+/** nftables/libnftables.h: counters are not what a rule says, and names of priorities are not what we say. */
+const STATELESS = 1 << 2
+const NUMERIC_PRIORITY = 1 << 8
+
 function load(): (script: string) => Omit<Answer, 'id'> {
   const library = koffi.load('libnftables.so.1')
   const context = library.func('void *nft_ctx_new(uint32_t flags)')(0)
   const run = library.func('int nft_run_cmd_from_buffer(void *ctx, const char *buf)')
   const output = library.func('const char *nft_ctx_get_output_buffer(void *ctx)')
   const errors = library.func('const char *nft_ctx_get_error_buffer(void *ctx)')
+  library.func('void nft_ctx_output_set_flags(void *ctx, uint32_t flags)')(context, STATELESS | NUMERIC_PRIORITY)
   library.func('int nft_ctx_buffer_output(void *ctx)')(context)
   library.func('int nft_ctx_buffer_error(void *ctx)')(context)
   return (script) => {

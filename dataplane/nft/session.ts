@@ -20,8 +20,11 @@ interface Waiting {
   reject: (error: Error) => void
 }
 
-/** Starts the helper, which keeps the file `lock` open. Rejects with a sentence for the operator when libnftables cannot be used. */
-export async function openNft(lock?: number): Promise<NftSession> {
+/**
+ * Starts the helper, which keeps the file `lock` open; `restarted` is told when another had to be started. Rejects with a sentence for the operator when libnftables cannot
+ * be used.
+ */
+export async function openNft(lock?: number, restarted: () => void = () => {}): Promise<NftSession> {
   let next = 1
   let child: ChildProcess | undefined
   let waiting = new Map<number, Waiting>()
@@ -56,7 +59,10 @@ export async function openNft(lock?: number): Promise<NftSession> {
 
   async function run(script: string): Promise<string> {
     if (closed) throw new KernelRefusal('the nft session is closed')
-    if (child === undefined) await start()
+    if (child === undefined) {
+      restarted()
+      await start()
+    }
     const [target, mine, id] = [child, waiting, next++]
     return new Promise((resolve, reject) => {
       const timer = setTimeout(() => target?.kill('SIGKILL'), TIMEOUT_MS)

@@ -11,11 +11,11 @@ import type { Row } from './tables.ts'
 export type ItemCheck = (item: unknown) => string | undefined
 
 /** An atomic batch that is refused: 400 with the same results. */
-export class BatchRefusal extends Error {
+export class BatchRefusal extends ApiError {
   readonly outcome: BatchOutcome
 
   constructor(outcome: BatchOutcome) {
-    super('batch refused: nothing was created')
+    super(400, 'BATCH_REFUSED', 'batch refused: nothing was created')
     this.outcome = outcome
   }
 }

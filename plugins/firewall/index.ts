@@ -9,6 +9,7 @@ import { checks } from '../../core/config.ts'
 import { desired, LIST } from './desired.ts'
 import { events } from './events.ts'
 import { startEviction } from './evict.ts'
+import { metrics } from './metrics.ts'
 import { routes } from './routes.ts'
 import { scheduleRoutes } from './schedule-routes.ts'
 import { skeleton } from './skeleton.ts'
@@ -38,6 +39,7 @@ export default defineArea(import.meta.url, {
   rendersFrom: ['firewall_failsafe', 'api_allowed_ips'],
   nft: { skeleton, lists: [LIST], chains: ['firewall', 'firewall_output', 'firewall_default', 'firewall_established'] },
   desired,
+  metrics,
   routes,
   control: scheduleRoutes,
   start: async (context) => startEviction(context),

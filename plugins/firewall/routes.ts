@@ -1,7 +1,8 @@
 /** REST of the firewall. */
 import { Compile } from 'typebox/compile'
-import type { TypedApp } from '../../core/area.ts'
+import type { Db, TypedApp } from '../../core/area.ts'
 import { untilCommit } from '../../core/state/until-commit.ts'
+import { sendOne } from '../../core/transport/etag.ts'
 import { sendList } from '../../core/transport/list.ts'
 import { carryOut } from '../../core/transport/mutation.ts'
 import { violationText } from '../../core/transport/problems.ts'
@@ -15,10 +16,13 @@ import type { Row } from './tables.ts'
 const AREA = 'firewall'
 const strict = { config: { strict: true } }
 const ruleId = ({ params }: { params: unknown }): string => (params as { id: string }).id
+/** What a GET answers, and what If-Match is held against. */
+const oneRule = (id: string) => (db: Db) => toRule(find(db, id))
+const theDefault = (db: Db) => ({ default_action: defaultAction(db) })
 
 export function routes(app: TypedApp): void {
   const { config, store, outbox } = app.agent
-  const shown = untilCommit(outbox, (id) => toRule(find(store.read, id)))
+  const shown = untilCommit(outbox, (id) => oneRule(id)(store.read))
   const max = () => config.int('max_rules')
 
   app.get(
@@ -42,9 +46,11 @@ export function routes(app: TypedApp): void {
       return reply.code(201).send(created)
     },
   )
-  app.get('/rules/default', { schema: { summary: 'The default action', response: { 200: schema.Default } } }, () => ({
-    default_action: defaultAction(store.read),
-  }))
+  app.get(
+    '/rules/default',
+    { schema: { summary: 'The default action', response: { 200: schema.Default } } },
+    (request, reply) => sendOne(request, reply, theDefault(store.read)),
+  )
   app.put(
     '/rules/default',
     {
@@ -55,20 +61,26 @@ export function routes(app: TypedApp): void {
         response: { 200: schema.DefaultUpdated },
       },
     },
-    (request, reply) => carryOut(request, reply, AREA, (tx) => setDefault(tx, request.body.default_action)),
+    (request, reply) => carryOut(request, reply, AREA, (tx) => setDefault(tx, request.body.default_action), theDefault),
   )
-  app.get('/rules/:id', { schema: { summary: 'One rule', response: { 200: schema.Rule } } }, (request) =>
-    shown(ruleId(request)),
+  app.get('/rules/:id', { schema: { summary: 'One rule', response: { 200: schema.Rule } } }, (request, reply) =>
+    sendOne(request, reply, shown(ruleId(request))),
   )
   app.put(
     '/rules/:id',
     { ...strict, schema: { summary: 'Replace a rule', body: schema.RuleInput, response: { 200: schema.RuleUpdated } } },
-    (request, reply) => carryOut(request, reply, AREA, (tx) => replaceRule(tx, ruleId(request), request.body)),
+    (request, reply) => {
+      const id = ruleId(request)
+      return carryOut(request, reply, AREA, (tx) => replaceRule(tx, id, request.body), oneRule(id))
+    },
   )
   app.delete(
     '/rules/:id',
     { schema: { summary: 'Delete a rule', response: { 200: schema.RuleDeleted } } },
-    (request, reply) => carryOut(request, reply, AREA, (tx) => deleteRule(tx, ruleId(request))),
+    (request, reply) => {
+      const id = ruleId(request)
+      return carryOut(request, reply, AREA, (tx) => deleteRule(tx, id), oneRule(id))
+    },
   )
   batchRoute(app, max)
 }

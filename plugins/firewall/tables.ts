@@ -28,7 +28,10 @@ export const rules = sqliteTable(
     scheduleTo: text('schedule_to').notNull().default(''),
     scheduleDaily: integer('schedule_daily', { mode: 'boolean' }).notNull().default(false),
   },
-  (table) => [index('firewall_rules_schedule').on(table.scheduleFrom)],
+  (table) => [
+    index('firewall_rules_schedule').on(table.scheduleFrom),
+    index('firewall_rules_kind').on(table.action, table.level),
+  ],
 )
 
 /** Drop rules whose standing connections have not been ended yet; see evict.ts. */

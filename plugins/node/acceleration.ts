@@ -10,11 +10,10 @@ export interface Acceleration {
 export function acceleration(facilities: readonly Facility[]): Acceleration {
   const off = facilities.filter(({ available }) => !available)
   const on = facilities.filter(({ available }) => available)
-  const summary = on.length === 0 ? 'no data plane' : `firewall: ${firewallPath(facilities)}`
+  const has = (name: string) => on.some((facility) => facility.name === name)
+  const ports = has('port') ? 'tc programs' : 'off'
+  const firewall = has('nft') ? 'nft linear' : 'off'
+  const summary = on.length === 0 ? 'no data plane' : `workload ports: ${ports}; firewall: ${firewall}`
   const detail = [...on, ...off].map(({ name, available, detail }) => `${name}: ${available ? '' : 'off, '}${detail}`)
-  return { mode: 'none', summary, detail: detail.join('\n') }
-}
-
-function firewallPath(facilities: readonly Facility[]): string {
-  return facilities.some(({ name, available }) => name === 'nft' && available) ? 'nft linear' : 'off'
+  return { mode: has('port') ? 'tc' : 'none', summary, detail: detail.join('\n') }
 }

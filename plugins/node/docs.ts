@@ -1,34 +1,95 @@
-/** The index of endpoints, collected from the routes as they are registered, so it cannot drift from them. */
-import type { FastifyInstance, RouteOptions } from 'fastify'
+/**
+ * What the agent tells about itself: the index of endpoints, the OpenAPI and the AsyncAPI document. All three are made
+ * from what is registered and declared, so they cannot drift from it; each at its first request, and kept as text.
+ */
+import type { RouteOptions } from 'fastify'
+import type { Agent } from '../../core/app.ts'
 import type { TypedApp } from '../../core/area.ts'
+import { isMutation } from '../../core/gates/gate.ts'
 import { planGate } from '../../core/licence/plan.ts'
-import type { Endpoint } from './schemas.ts'
+import { asyncApi } from './asyncapi.ts'
+import { type Operation, openApi } from './openapi.ts'
+import { Documents, DocumentsQuery, type Index } from './schemas.ts'
 
 const BASE = '/api/v1'
 
-/** A function that lists every endpoint below /api/v1, ordered by path and method. */
-export function endpoints(app: TypedApp): () => Endpoint[] {
-  let sorted: Endpoint[] | undefined
-  return () => {
-    sorted ??= (app as unknown as FastifyInstance).agent.routes
-      .flatMap((route) => describe(app, route))
-      .sort((a, b) => a.path.localeCompare(b.path) || a.method.localeCompare(b.method))
-    return sorted
+export function docsRoute(app: TypedApp): void {
+  const { agent } = app
+  const made = new Map<string, string>()
+  const make = {
+    json: () => index(agent.version, operations(agent)),
+    openapi: () => openApi(agent.version, operations(agent)),
+    asyncapi: () => asyncApi(agent.version, agent.events),
   }
+  app.get(
+    '/docs',
+    {
+      config: { public: true },
+      schema: {
+        summary: 'Index of endpoints, OpenAPI or AsyncAPI document',
+        querystring: DocumentsQuery,
+        response: { 200: Documents },
+      },
+    },
+    (request, reply) => {
+      const { format = 'json' } = request.query
+      const text = made.get(format) ?? JSON.stringify(make[format]())
+      made.set(format, text)
+      // Text is sent as it is, and a handler that returns the reply has answered; Fastify's types know neither.
+      return reply.type('application/json; charset=utf-8').send(text as never) as never
+    },
+  )
 }
 
-function describe({ agent }: TypedApp, route: RouteOptions): Endpoint[] {
+function index(version: string, all: readonly Operation[]): Index {
+  const endpoints = all.map(({ schema, strict, changes, tagged, ...endpoint }) => endpoint)
+  return { name: 'stratum-node', version, base: BASE, count: endpoints.length, endpoints }
+}
+
+/** Every endpoint below /api/v1, by path and method. To be asked once all are registered. */
+export function operations(agent: Pick<Agent, 'routes' | 'states'>): Operation[] {
+  const found = agent.routes
+    .flatMap((route) => describe(agent.states, route))
+    .sort((a, b) => a.path.localeCompare(b.path) || a.method.localeCompare(b.method))
+  const tagged = new Set(found.filter((operation) => operation.tagged).map(({ path }) => path))
+  const single = new Set(['GET', 'PUT', 'DELETE'])
+  return found.map((operation) => ({
+    ...operation,
+    tagged: tagged.has(operation.path) && single.has(operation.method),
+  }))
+}
+
+function describe(states: Agent['states'], route: RouteOptions): Operation[] {
   if (!route.url.startsWith(`${BASE}/`)) return []
   const path = route.url.slice(BASE.length)
-  const methods = [route.method].flat().filter((method) => method !== 'HEAD')
-  const success = Object.keys((route.schema?.response as object | undefined) ?? {}).map(Number)
-  return methods.map((method) => ({
-    method,
-    path: `${BASE}${path.replace(/:([A-Za-z_]+)/g, '{$1}')}`,
-    area: agent.states.owner(path) ?? 'core',
-    summary: route.schema?.summary ?? '',
-    auth: route.config?.public ? 'none' : route.config?.access === 'tenant' ? 'tenant' : 'token',
-    feature: planGate(method, path)?.title ?? null,
-    success: success.find((code) => code >= 200 && code < 300) ?? 200,
-  }))
+  const { schema = {}, config = {} } = route
+  const success = Object.keys((schema.response as object | undefined) ?? {}).map(Number)
+  return [route.method]
+    .flat()
+    .filter((method) => method !== 'HEAD')
+    .map((method) => ({
+      method,
+      path: `${BASE}${path.replace(/:([A-Za-z_]+)/g, '{$1}')}`,
+      area: states.owner(path) ?? 'core',
+      summary: schema.summary ?? '',
+      auth: config.public ? 'none' : config.access === 'tenant' ? 'tenant' : 'token',
+      feature: planGate(method, path)?.title ?? null,
+      success: success.find((code) => code >= 200 && code < 300) ?? 200,
+      schema,
+      strict: config.strict === true,
+      changes: isMutation(method),
+      tagged:
+        method === 'GET' && config.public !== true && config.volatile !== true && answersOneThing(schema.response),
+    }))
+}
+
+/** Not a list: an object without an array of objects that is always there. */
+function answersOneThing(response: unknown): boolean {
+  const { 200: answer } = (response ?? {}) as Record<
+    number,
+    { type?: string; properties?: object; required?: string[] }
+  >
+  if (answer?.type !== 'object') return false
+  const properties = (answer.properties ?? {}) as Record<string, { items?: { type?: string } }>
+  return !(answer.required ?? []).some((key) => properties[key]?.items?.type === 'object')
 }

@@ -1,19 +1,21 @@
 /**
- * The node itself: health, status, licence, the index of endpoints, the public key of the certificate.
- * Owns no kernel object and no table. Health and index answer without a credential and tell nothing about the node.
+ * The node itself: health, status, licence, metrics, the documents about the API, the public key of the certificate.
+ * Owns no kernel object and no table. Health and documents answer without a credential and tell nothing about the node.
  */
+import { stateOf } from '../../core/agent-state.ts'
 import { defineArea } from '../../core/area.ts'
+import { LicenceShown } from '../../core/licence/schema.ts'
+import { sendOne } from '../../core/transport/etag.ts'
 import { acceleration } from './acceleration.ts'
-import { endpoints } from './docs.ts'
-import { Docs, Health, Licence, Status } from './schemas.ts'
+import { docsRoute } from './docs.ts'
+import { Health, Metrics, PublicKey, Status } from './schemas.ts'
 import { duration } from './uptime.ts'
 
 export default defineArea(import.meta.url, {
   name: 'node',
-  prefixes: ['/health', '/status', '/license', '/docs', '/tls'],
+  prefixes: ['/health', '/status', '/license', '/metrics', '/docs', '/tls'],
   routes(app) {
     const { agent } = app
-    const index = endpoints(app)
     const uptime = () => duration(agent.now().getTime() - agent.startedAt.getTime())
 
     app.get(
@@ -21,30 +23,31 @@ export default defineArea(import.meta.url, {
       { config: { public: true }, schema: { summary: 'Whether the agent answers', response: { 200: Health } } },
       () => ({ status: 'healthy' as const, uptime: uptime() }),
     )
-    app.get('/status', { schema: { summary: 'State, version, acceleration', response: { 200: Status } } }, () => ({
-      status: agent.troubles().length > 0 ? ('degraded' as const) : ('running' as const),
-      version: agent.version,
-      uptime: uptime(),
-      acceleration: acceleration(agent.plane.check()),
-    }))
-    app.get('/license', { schema: { summary: 'The installed licence', response: { 200: Licence } } }, () =>
-      agent.licence.view(),
-    )
     app.get(
-      '/docs',
-      { config: { public: true }, schema: { summary: 'Index of endpoints', response: { 200: Docs } } },
+      '/status',
+      { config: { volatile: true }, schema: { summary: 'State, version, acceleration', response: { 200: Status } } },
       () => ({
-        name: 'stratum-node',
+        status: stateOf(agent),
         version: agent.version,
-        base: '/api/v1',
-        count: index().length,
-        endpoints: index(),
+        uptime: uptime(),
+        acceleration: acceleration(agent.plane.check()),
       }),
     )
     app.get(
+      '/license',
+      { schema: { summary: 'The installed licence', response: { 200: LicenceShown } } },
+      (request, reply) => sendOne(request, reply, agent.licence.view()),
+    )
+    app.get(
+      '/metrics',
+      { schema: { summary: 'Metrics as Prometheus reads them', response: { 200: Metrics } } },
+      async (_request, reply) => reply.type(agent.metrics.contentType).send(await agent.metrics.text()),
+    )
+    docsRoute(app)
+    app.get(
       '/tls/pubkey',
-      { config: { public: true }, schema: { summary: 'Public key of the certificate, PEM' } },
-      (_request, reply) => {
+      { config: { public: true }, schema: { summary: 'Public key of the certificate, PEM', response: PublicKey } },
+      async (_request, reply) => {
         const pem = agent.publicKey()
         if (pem === undefined) return reply.code(404).send({ error: 'no certificate' })
         return reply.type('text/plain').send(pem)

@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox'
-import { StringEnum, Timestamp } from '../../core/schemas.ts'
+import { Problem, StringEnum } from '../../core/schemas.ts'
 
 export const Health = Type.Object({ status: StringEnum(['healthy']), uptime: Type.String() })
 
@@ -14,20 +14,19 @@ export const Status = Type.Object({
   }),
 })
 
-export const Licence = Type.Object({
-  installed: Type.Boolean(),
-  serial_number: Type.Optional(Type.String()),
-  plan: Type.Optional(Type.String()),
-  release_channel: Type.Optional(Type.String()),
-  valid_until: Type.Optional(Timestamp),
-  state: Type.Optional(StringEnum(['active', 'warning', 'grace', 'frozen'])),
-  days_remaining: Type.Optional(Type.Integer()),
-  expired: Type.Optional(Type.Boolean()),
-  mutations_allowed: Type.Optional(Type.Boolean()),
-  hardware_grace: Type.Optional(Type.Boolean()),
-  max_bandwidth_gbps: Type.Optional(Type.Integer()),
-  features: Type.Optional(Type.Record(Type.String(), Type.Boolean())),
-})
+/** Text, which no schema describes further. */
+export const Metrics = {
+  description: 'Prometheus text exposition format 0.0.4',
+  content: { 'text/plain': { schema: Type.String() } },
+}
+
+export const PublicKey = {
+  200: {
+    description: 'SubjectPublicKeyInfo, PEM (RFC 7468 §13)',
+    content: { 'text/plain': { schema: Type.String() } },
+  },
+  404: { description: 'The agent has no certificate.', content: { 'application/json': { schema: Problem } } },
+}
 
 export const Endpoint = Type.Object({
   method: Type.String(),
@@ -39,7 +38,7 @@ export const Endpoint = Type.Object({
   success: Type.Integer(),
 })
 
-export const Docs = Type.Object({
+export const Index = Type.Object({
   name: Type.String(),
   version: Type.String(),
   base: Type.String(),
@@ -47,4 +46,16 @@ export const Docs = Type.Object({
   endpoints: Type.Array(Endpoint),
 })
 
+export const DocumentsQuery = Type.Object({
+  format: Type.Optional(
+    StringEnum(['json', 'openapi', 'asyncapi'], { description: 'json, the default, is the index' }),
+  ),
+})
+export const Documents = Type.Union([
+  Index,
+  Type.Object({ openapi: Type.String({ description: 'version of OpenAPI' }) }),
+  Type.Object({ asyncapi: Type.String({ description: 'version of AsyncAPI' }) }),
+])
+
 export type Endpoint = Static<typeof Endpoint>
+export type Index = Static<typeof Index>

@@ -4,11 +4,13 @@
  */
 import { defineArea } from '../../core/area.ts'
 import { events } from './events.ts'
+import { metrics } from './metrics.ts'
 import { routes } from './routes.ts'
 
 export default defineArea(import.meta.url, {
   name: 'AREA',
   prefixes: ['/AREA'],
   events,
+  metrics,
   routes,
 })

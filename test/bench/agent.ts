@@ -26,6 +26,7 @@ export interface BenchAgent {
 
 export async function startBenchAgent(): Promise<BenchAgent> {
   const dir = mkdtempSync(join(tmpdir(), 'stratum-bench-'))
+  const bpfDir = `/sys/fs/bpf/stb${process.pid}`
   openOverrides(join(dir, 'overrides.json')).change((content) => {
     content.tokenHash = hashSecret(TOKEN).toString('hex')
     content.rest = true
@@ -36,6 +37,7 @@ export async function startBenchAgent(): Promise<BenchAgent> {
     STRATUM_STATE_DIR: dir,
     STRATUM_RUN_DIR: dir,
     STRATUM_CONFIG: join(dir, 'none.json'),
+    STRATUM_BPF_DIR: bpfDir,
     UV_THREADPOOL_SIZE: '16',
   }
   const main = new URL('../../core/main.js', import.meta.url).pathname
@@ -51,7 +53,7 @@ export async function startBenchAgent(): Promise<BenchAgent> {
     async stop() {
       child.kill('SIGTERM')
       await once(child, 'exit')
-      rmSync(dir, { recursive: true, force: true })
+      for (const path of [dir, bpfDir]) rmSync(path, { recursive: true, force: true })
     },
   }
 }

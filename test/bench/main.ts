@@ -5,9 +5,23 @@
 import { execFileSync, spawnSync } from 'node:child_process'
 import { parseArgs } from 'node:util'
 import { api } from './api.ts'
+import { crowd } from './crowd.ts'
+import { drift } from './drift.ts'
+import { events } from './events.ts'
 import { type Report, reporter } from './figure.ts'
+import { networks } from './networks.ts'
+import { port } from './port.ts'
+import { portEnd } from './port-end.ts'
 
-const BENCHES: Readonly<Record<string, (report: Report) => Promise<void>>> = { api }
+const BENCHES: Readonly<Record<string, (report: Report) => Promise<void>>> = {
+  api,
+  crowd,
+  drift,
+  events,
+  networks,
+  port,
+  'port-end': portEnd,
+}
 
 const { values, positionals } = parseArgs({
   options: { json: { type: 'boolean', default: false } },

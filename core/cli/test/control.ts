@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { scratch } from '../../../test/build.ts'
 import type { Scope } from '../../../test/netns.ts'
 import { openClient } from '../client.ts'
+import { openLines } from '../lines.ts'
 import { run } from '../program.ts'
 import type { Verb } from '../verb.ts'
 
@@ -20,6 +21,8 @@ export function ctlFor(verbs: readonly Verb[], socket: string, patienceMs?: numb
     const [out, err]: [string[], string[]] = [[], []]
     const code = await run(typeof line === 'string' ? line.split(' ') : line, verbs, {
       call: openClient(socket, patienceMs),
+      lines: openLines(socket, () => new AbortController().signal, patienceMs),
+      drained: async () => {},
       stdin: async () => stdin,
       out: (text) => void out.push(text),
       err: (text) => void err.push(text),

@@ -159,7 +159,14 @@ t.test('a defect is no refusal: it rejects', async (t) => {
 })
 
 t.test('two verbs cannot have one path', async (t) => {
-  const outside = { call: async () => t.fail() as never, stdin: async () => '', out: () => {}, err: () => {} }
+  const outside = {
+    call: async () => t.fail() as never,
+    lines: async function* () {},
+    stdin: async () => '',
+    out: () => {},
+    drained: async () => {},
+    err: () => {},
+  }
   t.throws(() => buildProgram([...lamps, ...lamps], outside), /already have command/)
 })
 

@@ -5,6 +5,7 @@ import type { Verb } from '../verb.ts'
 interface Services {
   services: ServiceStatus[]
   areas: { name: string; reason?: string }[]
+  troubles: string[]
 }
 
 export const verbs: readonly Verb[] = [
@@ -20,11 +21,11 @@ export const verbs: readonly Verb[] = [
   },
   {
     path: 'service status',
-    summary: 'say for each network service whether it listens, and which areas are off, and why',
+    summary: 'say for each network service whether it listens, which areas are off and why, and what is amiss',
     example: 'service status',
     async run({ call, print }) {
       const answer = await call<Services>('GET', '/control/v1/services')
-      print(answer, [...serviceLines(answer), ...areaLines(answer)].join('\n'))
+      print(answer, [...serviceLines(answer), ...areaLines(answer), ...troubleLines(answer)].join('\n'))
     },
   },
 ]
@@ -36,3 +37,5 @@ const serviceLines = ({ services }: Services) =>
 
 const areaLines = ({ areas }: Services) =>
   areas.flatMap(({ name, reason }) => (reason === undefined ? [] : [`${name}: off: ${reason}`]))
+
+const troubleLines = ({ troubles }: Services) => troubles.map((trouble) => `trouble: ${trouble}`)

@@ -1,16 +1,11 @@
 /** Reads the outbox for one reader: in order, every event once, and a gap wherever events are no longer kept (D111). */
 import type { Event, Outbox } from '../../state/events.ts'
+import type { Gap } from './frames.ts'
 import type { Filter } from './question.ts'
 
 /** Most events read at once, so that a long replay leaves the agent time for everything else. */
 export const PAGE = 200
 
-/** Events `from` to `to` will never come. A `from` of 0: what the reader knows belongs to another stream. */
-export interface Gap {
-  v: 1
-  type: 'stream.gap'
-  data: { from: number; to: number }
-}
 export type Frame = Event | Gap
 
 /** Where to begin: after event `since` of `stream`; without `since`, after the latest. */

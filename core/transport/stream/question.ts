@@ -1,4 +1,5 @@
 /** What a reader of the stream asks for in its query: where to begin and which events it wants (D109). */
+import { Type } from 'typebox'
 import { badRequest } from '../../errors.ts'
 import type { Event } from '../../state/events.ts'
 import type { Start } from './cursor.ts'
@@ -16,6 +17,20 @@ const STREAM = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 const PATTERN = /^([a-z0-9_.]{1,64}\*?|\*)$/
 const AREA = /^[a-z][a-z0-9-]{0,63}$/
 const MAX_ITEMS = 100
+
+/** The query as the documents show it. */
+export const Query = Type.Object({
+  since: Type.Optional(
+    Type.String({ pattern: ID.source, description: 'begin after this event; without it, after the latest' }),
+  ),
+  stream: Type.Optional(
+    Type.String({ format: 'uuid', description: 'the stream that `since` belongs to, as its stream.hello gave it' }),
+  ),
+  types: Type.Optional(
+    Type.String({ description: 'only events of these types, comma-separated; rule.* means all that begin so' }),
+  ),
+  areas: Type.Optional(Type.String({ description: 'only events of these areas, comma-separated' })),
+})
 
 /** Reads the parsed query string; keys it does not know are left alone. @throws ApiError 400 that says what is wrong */
 export function readQuestion(query: Readonly<Record<string, unknown>>): Question {

@@ -3,16 +3,11 @@
  * come to yet stays in the outbox, so a reader costs a page of memory however far behind it is.
  */
 import type { FastifyBaseLogger } from 'fastify'
+import type { EventCounts, StreamEnd } from '../../observe/counts.ts'
 import type { Outbox } from '../../state/events.ts'
 import { type Frame, openCursor } from './cursor.ts'
+import type { Hello } from './frames.ts'
 import type { Filter, Question } from './question.ts'
-
-/** The first frame: which stream this is, and what of it is kept. */
-export interface Hello {
-  v: 1
-  type: 'stream.hello'
-  data: { stream: string; oldest: number; latest: number; node: string; version: string }
-}
 
 /** What a reader needs of its WebSocket. */
 export interface Outlet {
@@ -44,6 +39,14 @@ const MAX_MISSED = 2
 /** RFC 6455 §7.4.1 and the registry of close codes. */
 const INTERNAL_ERROR = 1011
 const TRY_AGAIN_LATER = 1013
+
+/** What the counts call an end with a code; nobody else ends a reader with others. */
+const REASONS: Readonly<Record<number, StreamEnd>> = {
+  1001: 'stopping',
+  1008: 'policy',
+  [INTERNAL_ERROR]: 'error',
+  [TRY_AGAIN_LATER]: 'slow',
+}
 
 interface Backlog {
   readonly frames: number
@@ -78,9 +81,10 @@ export interface ReaderParts {
   question: Question
   hello: Hello
   log: FastifyBaseLogger
+  counts?: Pick<EventCounts, 'opened' | 'frame' | 'ended'> | undefined
 }
 
-export function openReader({ outlet, outbox, question, hello, log }: ReaderParts): Reader {
+export function openReader({ outlet, outbox, question, hello, log, counts }: ReaderParts): Reader {
   const { start, wants } = question
   const cursor = openCursor(outbox, start, wants)
   /** Frames the kernel has not taken yet. */
@@ -93,10 +97,16 @@ export function openReader({ outlet, outbox, question, hello, log }: ReaderParts
   let mark = hello.data.latest
   let backlog: Backlog | undefined
 
-  function end(code: number, reason: string): void {
-    if (ended) return
+  /** False: it had ended before. */
+  function finish(reason: StreamEnd): boolean {
+    if (ended) return false
     ended = true
-    outlet.close(code, reason)
+    counts?.ended(reason)
+    return true
+  }
+
+  function end(code: number, reason: string): void {
+    if (finish(REASONS[code] ?? 'left')) outlet.close(code, reason)
   }
 
   /** Runs in callbacks where nobody catches: a store that cannot be read costs this reader, not the agent. */
@@ -131,13 +141,15 @@ export function openReader({ outlet, outbox, question, hello, log }: ReaderParts
 
   function deliver(frame: Frame | Hello): void {
     unsent++
+    counts?.frame()
     outlet.send(JSON.stringify(frame), (error) => {
       unsent--
-      if (error) ended = true
+      if (error) finish('left')
       if (unsent === 0 && behind) readOn()
     })
   }
 
+  counts?.opened()
   deliver(hello)
   return {
     wake() {
@@ -148,7 +160,7 @@ export function openReader({ outlet, outbox, question, hello, log }: ReaderParts
     beat() {
       if (ended) return
       if (missed === MAX_MISSED) {
-        ended = true
+        finish('dead')
         outlet.terminate()
         return
       }
@@ -159,8 +171,6 @@ export function openReader({ outlet, outbox, question, hello, log }: ReaderParts
       missed = 0
     },
     end,
-    gone() {
-      ended = true
-    },
+    gone: () => void finish('left'),
   }
 }

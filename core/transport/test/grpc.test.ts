@@ -32,6 +32,8 @@ t.test('grpc-01 auth-06 the node token asks for the node, for each area, and for
       '': { status: 'SERVING' },
       node: { status: 'SERVING' },
       firewall: { status: 'NOT_SERVING' },
+      dataplane: { status: 'SERVING' },
+      storage: { status: 'SERVING' },
     },
   })
 })

@@ -45,10 +45,19 @@ t.test('routes of both versions are added, listed, replaced and deleted', async 
     [
       { version: 6, dst: '::/0', table, ...OURS, type: 'unicast', metric: 7, gateway: 'fd01::2', oif: index },
       { version: 4, dst: '0.0.0.0/0', table, ...OURS, type: 'unicast', metric: 50, gateway: '10.1.0.254', oif: index },
-      { version: 4, dst: '10.5.0.0/16', table, ...OURS, type: 'unicast', gateway: '192.0.2.1', oif: index },
+      {
+        version: 4,
+        dst: '10.5.0.0/16',
+        table,
+        ...OURS,
+        type: 'unicast',
+        gateway: '192.0.2.1',
+        oif: index,
+        onlink: true,
+      },
       { version: 4, dst: '10.6.0.0/16', table, ...OURS, type: 'unicast', gateway: 'fe80::1', oif: index },
       { version: 4, dst: '10.7.0.0/16', table: 200, ...OURS, type: 'blackhole' },
-      { version: 4, dst: '10.8.0.0/16', table: 100_000, ...OURS, type: 'unicast', oif: index },
+      { version: 4, dst: '10.8.0.0/16', table: 100_000, ...OURS, type: 'unicast', oif: index, scope: 253 },
       {
         version: 4,
         dst: '10.9.0.0/16',

@@ -5,6 +5,7 @@ import { here } from '../../../test/inside.ts'
 import { requireRoot } from '../../../test/netns.ts'
 import { passages } from '../../entry.ts'
 import { nftDriver } from '../driver.ts'
+import { openGeneration } from '../generation.ts'
 import { openNft } from '../session.ts'
 
 if (requireRoot(t) && here !== undefined) run()
@@ -22,9 +23,17 @@ function run() {
     ({ kind: 'rule', key: `x/${n}`, list: 'x_list', rank: [0, n], text: `tcp dport ${n} ${text}` }) as const
   const open = async (t: Test) => {
     const session = await openNft()
-    t.teardown(() => session.close())
-    const driver = nftDriver(session, [skeleton])
-    return { session, driver, observed: await driver.observe() }
+    const sent = { script: () => {} }
+    const run = (script: string) => {
+      const answer = session.run(script)
+      sent.script()
+      return answer
+    }
+    const driver = nftDriver({ ...session, run }, [skeleton], openGeneration())
+    t.teardown(() => driver.close())
+    const frame = (await driver.observe()).filter(({ key }) => key === 'x/skeleton')
+    await driver.apply(frame.map((before) => ({ before })))
+    return { session, sent, driver, observed: await driver.observe() }
   }
 
   t.test('what was applied is observed, by another process too, and adopted without a change', async (t) => {
@@ -47,6 +56,20 @@ function run() {
     t.notMatch(nft('list', 'table', 'inet', 'stratum'), /dport|drop|192/, 'all is gone')
   })
 
+  t.test('an element of an interval set takes the place of those inside it, and gives it back', async (t) => {
+    const { driver } = await open(t)
+    const block = (prefix: string) => {
+      const element = `${prefix} . 80`
+      return { kind: 'element', key: `x/x_set/${element}`, set: 'x_set', element } as const
+    }
+    const [small, next, large] = [block('192.0.2.0/25'), block('192.0.2.128/25'), block('192.0.2.0/24')]
+    const steps = [[small], [small, next], [large], [small, next], []]
+    for (const [at, wanted] of steps.entries()) {
+      await driver.apply(passages(steps[at - 1] ?? [], wanted))
+      t.same(passages(await driver.observe(), wanted), [], `step ${at}`)
+    }
+  })
+
   t.test('persist-04 a refused transaction changes nothing, and other tables are never touched', async (t) => {
     nft('add', 'table', 'inet', 'foreign')
     nft('add', 'chain', 'inet', 'foreign', 'c')
@@ -65,13 +88,17 @@ function run() {
   })
 
   t.test('the helper dies: the outcome is uncertain, the next call has a new helper', async (t) => {
-    const { session, driver } = await open(t)
+    const { session, sent, driver } = await open(t)
     const pid = Number(
       execFileSync('pgrep', ['-P', String(process.pid), '-n', '-f', 'nft/helper'], { encoding: 'utf8' }),
     )
+    sent.script = () => {
+      sent.script = () => {}
+      process.kill(pid, 'SIGKILL')
+    }
     const pending = driver.apply(Array.from({ length: 3000 }, (_, n) => ({ after: rule(n + 1) })))
-    process.kill(pid, 'SIGKILL')
     await t.rejects(pending, { name: 'UncertainOutcome' })
+    t.ok(await driver.changedByOthers?.(), 'what is in the kernel now is not known')
     t.match(await session.run('list tables inet\n'), /stratum/)
     const left = await driver.observe()
     await driver.apply(left.map((before) => ({ before })))

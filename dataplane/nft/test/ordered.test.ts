@@ -1,8 +1,9 @@
 /** The tree of chains against a sorted array: same items, same order, whatever the changes. */
 import fc from 'fast-check'
 import t from 'tap'
+import { atOnce } from '../../slices.ts'
 import { adoptList } from '../adopt.ts'
-import type { Listing } from '../listing.ts'
+import { emptyListing, type Listing } from '../listing.ts'
 import {
   compareRanks,
   type Edit,
@@ -15,8 +16,9 @@ import {
   MAX_CHILDREN,
   MAX_RULES,
   type Node,
-  rewrite,
+  rewriting,
 } from '../ordered.ts'
+import { spellingBook } from '../spelling.ts'
 
 const make = (n: number) => item(`x/${n}`, [n % 7, n % 1000, n], `ip saddr 10.0.0.${n % 256} drop`)
 
@@ -55,8 +57,11 @@ function asListing(chains: Map<string, string[]>): Listing {
       text: rule.replace(/ ?comment ".*"$/, ''),
       comment: /comment "([^"]*)"/.exec(rule)?.[1] ?? '',
     }))
-  return { chains: new Map([...chains].map(([name, list]) => [name, rules(list)])), sets: new Map() }
+  return { ...emptyListing(), chains: new Map([...chains].map(([name, list]) => [name, rules(list)])) }
 }
+
+const adopt = (name: string, chains: Map<string, string[]>) =>
+  atOnce(adoptList(name, asListing(chains), spellingBook().open()))
 
 t.test('any sequence of changes leaves the kernel with exactly the sorted items', async (t) => {
   const step = fc.array(fc.record({ n: fc.integer({ min: 0, max: 3000 }), add: fc.boolean() }), { maxLength: 200 })
@@ -79,7 +84,7 @@ t.test('any sequence of changes leaves the kernel with exactly the sorted items'
         if (tree.join() !== expected.join() || walk(chains, 'l').join() !== expected.join()) return false
         if (!bounded(list.root)) return false
       }
-      const adopted = adoptList('l', asListing(chains))
+      const adopted = adopt('l', chains)
       return adopted.stale === undefined && [...items(adopted.list.root)].length === model.size
     }),
     { numRuns: 150, seed: 42 },
@@ -124,10 +129,10 @@ t.test('a kernel whose chains are no tree of ours is written anew, and its lefto
   ] as const) {
     const broken = new Map([...chains].map(([name, rules]) => [name, [...rules]]))
     damage(broken)
-    const { list, stale } = adoptList('l', asListing(broken))
+    const { list, stale } = adopt('l', broken)
     t.ok(stale, `${what} is noticed`)
-    execute(broken, rewrite('l', all, list.next, stale ?? []).commands)
+    execute(broken, atOnce(rewriting('l', all, list.next, stale ?? [])).commands)
     t.equal(walk(broken, 'l').length, 100, `${what}: all rules are back`)
-    t.equal(adoptList('l', asListing(broken)).stale, undefined, `${what}: nothing is left of it`)
+    t.equal(adopt('l', broken).stale, undefined, `${what}: nothing is left of it`)
   }
 })

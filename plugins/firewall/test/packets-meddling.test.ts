@@ -6,7 +6,8 @@ import { chains, table, walk } from './kernel.ts'
 import { lab, OPEN, SERVER, SHUT, sees, udp } from './lab.ts'
 
 requireRoot(t)
-const { client, server, router, ids, enclose, put, reset, agent } = await lab(t)
+// What somebody did shall stand until the start or the change that a test is about.
+const { client, server, router, ids, enclose, put, reset, agent } = await lab(t, { config: { drift_interval: '0' } })
 for (const proto of ['udp', 'tcp'] as const) await server.serve(proto, [1000, 1001])
 const nft = (...args: string[]) => router.run('nft', ...args)
 

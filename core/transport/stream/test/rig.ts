@@ -14,7 +14,7 @@ import { listenGrpc } from '../../grpc.ts'
 import { listenEvents, type StreamOptions } from '../../stream.ts'
 import { type Certificate, loadCertificate } from '../../tls.ts'
 import type { Frame } from '../cursor.ts'
-import type { Hello } from '../reader.ts'
+import type { Hello } from '../frames.ts'
 
 export const BEARER = `Bearer ${TOKEN}`
 

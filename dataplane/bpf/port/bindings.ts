@@ -1,0 +1,171 @@
+/**
+ * The rows that belong to one binding alone: its MAC in `by_mac` and its slot. The store into the slot is the instant at
+ * which a MAC begins to count, ends to count, or gives way to another; everything else is brought in place before it and
+ * taken away after it.
+ */
+import { ENDPOINT_ROWS, ROUTED_NET_BASE } from '../../numbers.ts'
+import { KernelRefusal } from '../../plane.ts'
+import { inSlices } from '../../slices.ts'
+import type { Binding } from './entries.ts'
+import type { EndpointKey, EndpointRow } from './layout.ts'
+import type { PortMaps } from './maps.ts'
+import type { Account, Bound, SlotTable } from './slot_table.ts'
+import { SlotPool } from './slot-pool.ts'
+
+export interface Found {
+  /** Bindings whose rows are missing or different. */
+  wronged: Set<string>
+  /** Rows and slots of nobody, and what removes them. */
+  strays: { name: string; remove(): void }[]
+}
+
+type Row = readonly [EndpointKey, EndpointRow]
+
+export class Bindings {
+  readonly #rows: PortMaps['byMac']
+  readonly #slots: SlotTable
+  readonly #pool = new SlotPool(ENDPOINT_ROWS)
+  readonly #slotOf = new Map<string, number>()
+
+  constructor(rows: PortMaps['byMac'], slots: SlotTable) {
+    this.#rows = rows
+    this.#slots = slots
+  }
+
+  has(key: string): boolean {
+    return this.#slotOf.has(key)
+  }
+
+  /** Slot of a binding by its key. */
+  slot(key: string): number {
+    const slot = this.#slotOf.get(key)
+    if (slot === undefined) throw new TypeError(`binding ${key} has no slot`)
+    return slot
+  }
+
+  /** What passed to and from a binding; undefined when it is unknown. */
+  account(key: string): Account | undefined {
+    const slot = this.#slotOf.get(key)
+    return slot === undefined ? undefined : this.#slots.account(slot)
+  }
+
+  /** ifindex of the port that the MAC is at; 0 when no frame of it was seen. */
+  home(binding: Binding): number {
+    return this.#rows.get(rowKey(binding))?.home ?? 0
+  }
+
+  /** The ports at which MACs of each net are, as far as they were seen. */
+  async homes(): Promise<Map<number, Set<number>>> {
+    const homes = new Map<number, Set<number>>()
+    for (const [{ net }, { home }] of await this.#rows.lookupBatch()) {
+      if (home !== 0) homes.set(home, (homes.get(home) ?? new Set()).add(net))
+    }
+    return homes
+  }
+
+  /** Gives `binding` a slot if it has none. @throws KernelRefusal when all are in use */
+  reserve({ key }: Binding): void {
+    if (this.#slotOf.has(key)) return
+    const slot = this.#pool.take()
+    if (slot === undefined) throw new KernelRefusal(`all ${ENDPOINT_ROWS} slots of bound endpoints are in use`)
+    this.#slotOf.set(key, slot)
+    this.#slots.clear(slot)
+  }
+
+  /** Writes the row of the MAC, which does not count yet. `home` is the declared port; without one what is known stays. */
+  prepare(binding: Binding, home: number | undefined, before: Binding | undefined): void {
+    const known = this.#rows.get(rowKey(binding)) ?? (before && this.#rows.get(rowKey(before)))
+    const row = { address: binding.address, home: home ?? known?.home ?? 0, slot: this.slot(binding.key) }
+    this.#rows.set(rowKey(binding), row)
+  }
+
+  /** From this instant the MAC counts, and no other for this binding. */
+  switchOn(binding: Binding): void {
+    this.#slots.bind(this.slot(binding.key), boundBy(binding))
+  }
+
+  switchOff({ key }: Binding): void {
+    this.#slots.bind(this.slot(key), undefined)
+  }
+
+  /** Removes the row of a MAC that no longer counts. */
+  forget(binding: Binding): void {
+    this.#rows.delete(rowKey(binding))
+  }
+
+  /** Gives the slot back. */
+  release({ key }: Binding): void {
+    this.#pool.give(this.slot(key))
+    this.#slotOf.delete(key)
+  }
+
+  /** Takes over what an earlier agent left of the bindings that shall be. Those that are not found have no slot yet. */
+  async adopt(bindings: readonly Binding[], home: (binding: Binding) => number | undefined): Promise<Found> {
+    const rows = await this.#rows.lookupBatch()
+    const byAddress = await grouped(rows)
+    const wronged = new Set<string>()
+    const used = new Set<number>()
+    this.#slotOf.clear()
+    await inSlices(bindings, (binding) => {
+      const candidates = byAddress.get(`${binding.net}/${binding.address}`) ?? []
+      const own = candidates.find(([{ mac }]) => mac === binding.mac)
+      const slot = (own ?? candidates[0])?.[1].slot
+      if (slot === undefined || slot >= ENDPOINT_ROWS || used.has(slot)) return
+      used.add(slot)
+      this.#slotOf.set(binding.key, slot)
+      const declared = home(binding)
+      const whole = own !== undefined && (declared === undefined || own[1].home === declared)
+      if (!whole || !same(this.#slots.bound(slot), boundBy(binding))) wronged.add(binding.key)
+    })
+    const lost = await this.#boundBeside(used)
+    // Until it is switched off, nobody else may get such a slot.
+    this.#pool.adopt(new Set([...used, ...lost]))
+    const strays = lost.map((slot) => ({ name: `slots/${slot}`, remove: () => this.#switchOffStray(slot) }))
+    return { wronged, strays: [...(await this.#strayRows(rows, bindings)), ...strays] }
+  }
+
+  /** Rows of MACs that no binding has. */
+  async #strayRows(rows: readonly Row[], bindings: readonly Binding[]): Promise<Found['strays']> {
+    const wanted = new Set<string>()
+    await inSlices(bindings, ({ net, mac }) => wanted.add(`${net}/${mac}`))
+    const strays: Found['strays'] = []
+    await inSlices(rows, ([key]) => {
+      const name = `${key.net}/${key.mac}`
+      if (!wanted.has(name)) strays.push({ name: `by_mac/${name}`, remove: () => this.#rows.delete(key) })
+    })
+    return strays
+  }
+
+  /** Slots that count for nobody, and yet count. */
+  async #boundBeside(used: ReadonlySet<number>): Promise<number[]> {
+    const found: number[] = []
+    await inSlices(numbersBelow(ENDPOINT_ROWS), (slot) => {
+      if (!used.has(slot) && this.#slots.bound(slot) !== undefined) found.push(slot)
+    })
+    return found
+  }
+
+  #switchOffStray(slot: number): void {
+    this.#slots.bind(slot, undefined)
+    this.#pool.give(slot)
+  }
+}
+
+const rowKey = ({ net, mac }: Binding): EndpointKey => ({ net, mac })
+const boundBy = ({ net, mac }: Binding): Bound => ({ mac, routed: net >= ROUTED_NET_BASE })
+const same = (a: Bound | undefined, b: Bound): boolean => a?.mac === b.mac && a.routed === b.routed
+
+async function grouped(rows: readonly Row[]): Promise<Map<string, Row[]>> {
+  const groups = new Map<string, Row[]>()
+  await inSlices(rows, (row) => {
+    const name = `${row[0].net}/${row[1].address}`
+    const group = groups.get(name)
+    if (group) group.push(row)
+    else groups.set(name, [row])
+  })
+  return groups
+}
+
+function* numbersBelow(end: number): Generator<number> {
+  for (let number = 0; number < end; number++) yield number
+}

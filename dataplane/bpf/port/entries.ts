@@ -1,0 +1,124 @@
+/**
+ * What the program on the ports of `br-work` shall know, as keyed entries. Rendered by areas, carried out by
+ * `driver.ts`. Addresses, prefixes and MACs are canonical text (`10.0.0.5`, `10.0.0.0/24`, `02:ce:0a:00:00:05`).
+ */
+
+export type PortEntry = Net | Binding | MacBinding | VlanPolicy | Uplink | Stray
+export type PortKind = Exclude<PortEntry['kind'], 'stray'>
+
+/** A private network; or the network of one NIC that has routed addresses only, which shares layer 2 with nobody. */
+export interface Net {
+  kind: 'net'
+  key: string
+  /** Its number in the data plane, see NET_MAX and ROUTED_NET_BASE in dataplane/numbers.ts. Never 0. */
+  net: number
+  /** Absent for a network of one routed NIC. */
+  cidr?: string
+  gateway?: string
+  /** Tag on the uplinks of the bridge; without one the network never leaves the node. */
+  vlan?: number
+  /** The node itself answers at `gateway`. */
+  hostGateway: boolean
+  /** Observed entries only: the maps do not hold all of it. */
+  damaged?: true
+}
+
+/** A NIC that may send in a network: its MAC proves its address, and the other way round. */
+export interface Binding {
+  kind: 'binding'
+  key: string
+  net: number
+  /** What it is known by: the endpoint's address, or the routed address of a NIC that has nothing else. */
+  address: string
+  mac: string
+  /** Routed public addresses that it may use as well. */
+  routed: readonly string[]
+  /** The device that it must come in by; without one the first port that a frame of it comes in by. */
+  port?: string
+  /** Observed entries only: the maps do not hold all of it. */
+  damaged?: true
+}
+
+/** A MAC that may use a port; with any such row for a port, other MACs may not (D51). */
+export interface MacBinding {
+  kind: 'macbind'
+  key: string
+  mac: string
+  /** Name of the device; '' is every workload port. */
+  port: string
+  /** 0 is any. */
+  vlan: number
+  mode: 'hard' | 'soft'
+  /** Observed entries only: the maps do not hold all of it. */
+  damaged?: true
+}
+
+/** A VLAN whose tagged frames are dropped on every port. */
+export interface VlanPolicy {
+  kind: 'vlan'
+  key: string
+  vlan: number
+  /** Observed entries only: the map does not hold it. */
+  damaged?: true
+}
+
+/** A port of `br-work` that leads off the node. */
+export interface Uplink {
+  kind: 'uplink'
+  key: string
+  link: string
+}
+
+/** Observed entries only: a row that no entry asks for. Nobody desires it, so the next pass removes it. */
+export interface Stray {
+  kind: 'stray'
+  key: string
+  remove(): void
+}
+
+type Fields<E extends PortEntry> = Omit<E, 'kind' | 'key' | 'damaged'>
+
+export const net = (area: string, fields: Fields<Net>): Net => ({
+  kind: 'net',
+  key: `${area}/net/${fields.net}`,
+  ...fields,
+})
+
+export const binding = (area: string, fields: Fields<Binding>): Binding => ({
+  kind: 'binding',
+  key: `${area}/binding/${fields.net}/${fields.address}`,
+  ...fields,
+})
+
+export const macBinding = (area: string, fields: Fields<MacBinding>): MacBinding => ({
+  kind: 'macbind',
+  key: `${area}/macbind/${fields.mac}`,
+  ...fields,
+})
+
+export const vlanPolicy = (area: string, vlan: number): VlanPolicy => ({
+  kind: 'vlan',
+  key: `${area}/vlan/${vlan}`,
+  vlan,
+})
+
+export const uplink = (area: string, link: string): Uplink => ({ kind: 'uplink', key: `${area}/uplink/${link}`, link })
+
+/** Everything about an entry that the maps must hold, as one comparable string. */
+export function portFingerprint(entry: PortEntry): string {
+  if ('damaged' in entry) return 'damaged'
+  switch (entry.kind) {
+    case 'net':
+      return `net ${entry.net} ${entry.cidr ?? ''} ${entry.gateway ?? ''} ${entry.vlan ?? 0} ${entry.hostGateway}`
+    case 'binding':
+      return `binding ${entry.net} ${entry.address} ${entry.mac} ${entry.routed.join(',')} ${entry.port ?? ''}`
+    case 'macbind':
+      return `macbind ${entry.mac} ${entry.port} ${entry.vlan} ${entry.mode}`
+    case 'vlan':
+      return `vlan ${entry.vlan}`
+    case 'uplink':
+      return `uplink ${entry.link}`
+    case 'stray':
+      return 'stray'
+  }
+}

@@ -1,0 +1,69 @@
+/** The compiled programs of br-work and their maps, typed. */
+import { fileURLToPath } from 'node:url'
+import {
+  HOOK_HOST_IN,
+  HOOK_HOST_OUT,
+  HOOK_PORT_IN,
+  HOOK_PORT_OUT,
+  HOOK_UPLINK_IN,
+  HOOK_UPLINK_OUT,
+} from '../../numbers.ts'
+import { perCpu, u32, u64 } from '../codec.ts'
+import { possibleCpus } from '../map.ts'
+import type { BpfObject } from '../object.ts'
+import {
+  addressKey,
+  addressRow,
+  endpointKey,
+  endpointRow,
+  mac,
+  macbindRow,
+  netRow,
+  prefixKey,
+  violationKey,
+  violationRow,
+} from './layout.ts'
+
+/** Where the build puts the object of bpf/src/port.bpf.c. */
+export const PORT_OBJECT = fileURLToPath(new URL('../src/port.bpf.o', import.meta.url))
+
+/** Program of the object to its slot in map `programs`. Attached is not the program but the stub `hook_<program>`. */
+export const HOOKS = {
+  port_in: HOOK_PORT_IN,
+  port_out: HOOK_PORT_OUT,
+  uplink_in: HOOK_UPLINK_IN,
+  uplink_out: HOOK_UPLINK_OUT,
+  host_in: HOOK_HOST_IN,
+  host_out: HOOK_HOST_OUT,
+} as const
+export type Hook = keyof typeof HOOKS
+
+export type PortMaps = ReturnType<typeof portMaps>
+
+/**
+ * The maps of a loaded object; bpf/src/maps.h says what each holds and who writes it. Valid until the object is closed.
+ * `ports` is written by a `PortTable`, `slots` by a `SlotTable`, `programs` with `swap`, its values being descriptors.
+ */
+export function portMaps(object: BpfObject) {
+  return {
+    programs: object.map('programs', u32, u32),
+    ports: object.map('ports', u32, u64),
+    byMac: object.map('by_mac', endpointKey, endpointRow),
+    slots: object.map('slots', u32, u64),
+    addresses: object.map('addresses', addressKey, addressRow),
+    netOfMac: object.map('net_of_mac', mac, u32),
+    privateRanges: object.map('private_ranges', prefixKey, u32),
+    hostRanges: object.map('host_ranges', prefixKey, u32),
+    nets: object.map('nets', u32, netRow),
+    vlans: object.map('vlans', u32, u32),
+    far: object.map('far', endpointKey, u32),
+    macbinds: object.map('macbinds', mac, macbindRow),
+    locks: object.map('locks', u32, u32),
+    settings: object.map('settings', u32, u32),
+    violations: object.map('violations', violationKey, violationRow),
+    told: object.map('told', u32, u64),
+    tallies: object.map('tallies', u32, perCpu(u64, possibleCpus())),
+    /** Descriptor of the ring buffer of violations. */
+    events: object.mapFd('events'),
+  }
+}

@@ -1,0 +1,85 @@
+/** Map `slots`: who is bound, and what it has sent and got. The map is memory that agent and programs share. */
+import {
+  ENDPOINT_ROWS,
+  SLOT_DOWN_BYTES,
+  SLOT_DOWN_PACKETS,
+  SLOT_TRUTH,
+  SLOT_UP_BYTES,
+  SLOT_UP_PACKETS,
+  SLOT_WORD_BITS,
+  TRUTH_ROUTED,
+} from '../../numbers.ts'
+import type { BpfMap } from '../map.ts'
+import { MappedArray } from '../mapped.ts'
+import { mac as macCodec } from './layout.ts'
+
+export interface Bound {
+  mac: string
+  /** Its first address is a routed one. */
+  routed: boolean
+}
+
+/** Frames, and their bytes on the wire without FCS; `up` is what the endpoint has sent. */
+export interface Account {
+  upPackets: bigint
+  upBytes: bigint
+  downPackets: bigint
+  downBytes: bigint
+}
+
+/** Slots are numbered from 0 to ENDPOINT_ROWS - 1; any other is a RangeError. */
+export class SlotTable {
+  readonly #words: MappedArray
+
+  /** `map` may be closed afterwards. */
+  constructor(map: BpfMap<number, bigint>) {
+    this.#words = new MappedArray(map)
+  }
+
+  /** Who is bound in the slot. */
+  bound(slot: number): Bound | undefined {
+    const word = this.#words.get(at(slot, SLOT_TRUTH))
+    if (word === 0n) return undefined
+    const bytes = Buffer.alloc(macCodec.size)
+    bytes.writeBigUInt64LE(word)
+    return { mac: macCodec.decode(bytes, 0), routed: (word & TRUTH_ROUTED) !== 0n }
+  }
+
+  /**
+   * From the next frame on this MAC is the one bound in the slot, and the one before it is not: one store, so that there
+   * is no instant with neither or both. undefined unbinds.
+   */
+  bind(slot: number, bound: Bound | undefined): void {
+    this.#words.set(at(slot, SLOT_TRUTH), bound === undefined ? 0n : truth(bound))
+  }
+
+  /** What was counted since `clear`. The four are read one after the other. */
+  account(slot: number): Account {
+    return {
+      upPackets: this.#words.get(at(slot, SLOT_UP_PACKETS)),
+      upBytes: this.#words.get(at(slot, SLOT_UP_BYTES)),
+      downPackets: this.#words.get(at(slot, SLOT_DOWN_PACKETS)),
+      downBytes: this.#words.get(at(slot, SLOT_DOWN_BYTES)),
+    }
+  }
+
+  /** Makes the slot ready for another endpoint. Programs may have held it until a grace period after it was unbound. */
+  clear(slot: number): void {
+    for (let word = 0; word < 1 << SLOT_WORD_BITS; word++) this.#words.set(at(slot, word), 0n)
+  }
+
+  close(): void {
+    this.#words.close()
+  }
+}
+
+function truth({ mac, routed }: Bound): bigint {
+  const bytes = Buffer.alloc(macCodec.size)
+  macCodec.encode(bytes, 0, mac)
+  return bytes.readBigUInt64LE() | (routed ? TRUTH_ROUTED : 0n)
+}
+
+function at(slot: number, word: number): number {
+  if (!(slot >= 0 && slot < ENDPOINT_ROWS)) throw new RangeError(`slot ${slot} is none of 0 to ${ENDPOINT_ROWS - 1}`)
+  return (slot << SLOT_WORD_BITS) | word
+}

@@ -1,0 +1,133 @@
+/** What an entry asks of the maps, apart from the rows of its own that a binding has. Pure, but for the maps it names. */
+import {
+  LOCK_HARD,
+  LOCK_SOFT,
+  MAC_AMBIGUOUS,
+  NET_HOST_GATEWAY,
+  NET_ROUTED,
+  ROUTED_NET_BASE,
+  SETTING_LOCK,
+  SETTING_MACBIND,
+  STAMP_ROUTED,
+  VLAN_LOCKED,
+} from '../../numbers.ts'
+import type { Binding, MacBinding, Net, PortEntry } from './entries.ts'
+import type { AddressKey, AddressRow, MacbindRow, NetRow, PrefixKey } from './layout.ts'
+import type { PortMaps } from './maps.ts'
+import { type Rows, Shares } from './shares.ts'
+
+const highest = (asked: readonly number[]): number => Math.max(...asked)
+/** Unsigned, as the map holds it. */
+const allBits = (asked: readonly number[]): number => asked.reduce((all, one) => (all | one) >>> 0, 0)
+/** Rows that only one can ask for. */
+const theOne = <V>(asked: readonly V[]): V => {
+  const [first] = asked
+  if (first === undefined) throw new TypeError('a row that nobody asks for')
+  return first
+}
+
+const mergeNets = (asked: readonly NetRow[]): NetRow => ({
+  gateway: asked.find(({ gateway }) => gateway !== NO_ADDRESS)?.gateway ?? NO_ADDRESS,
+  vlan: highest(asked.map(({ vlan }) => vlan)),
+  flags: allBits(asked.map(({ flags }) => flags)),
+})
+
+const NO_ADDRESS = '0.0.0.0'
+
+export type Tables = ReturnType<typeof sharedTables>
+
+/** The maps that entries share, by their names in `PortMaps`. */
+export const sharedTables = (maps: PortMaps) => ({
+  nets: new Shares<number, NetRow>({ map: maps.nets, merge: mergeNets }),
+  privateRanges: new Shares<PrefixKey, number>({ map: maps.privateRanges, merge: highest }),
+  hostRanges: new Shares<PrefixKey, number>({ map: maps.hostRanges, merge: theOne }),
+  netOfMac: new Shares<string, number>({
+    map: maps.netOfMac,
+    merge: (nets) => (nets.every((net) => net === nets[0]) ? theOne(nets) : MAC_AMBIGUOUS),
+  }),
+  addresses: new Shares<AddressKey, AddressRow>({ map: maps.addresses, merge: theOne }),
+  vlans: new Shares<number, number>({ map: maps.vlans, merge: allBits, absent: 0 }),
+  macbinds: new Shares<string, MacbindRow>({ map: maps.macbinds, merge: theOne }),
+  locks: new Shares<number, number>({ map: maps.locks, merge: highest }),
+  settings: new Shares<number, number>({ map: maps.settings, merge: highest, absent: 0 }),
+})
+
+/** What one entry asks for, table by table; a table that is not named gets nothing. */
+export interface Wishes {
+  nets?: Rows<number, NetRow>
+  privateRanges?: Rows<PrefixKey, number>
+  hostRanges?: Rows<PrefixKey, number>
+  netOfMac?: Rows<string, number>
+  addresses?: Rows<AddressKey, AddressRow>
+  vlans?: Rows<number, number>
+  macbinds?: Rows<string, MacbindRow>
+  locks?: Rows<number, number>
+  settings?: Rows<number, number>
+}
+
+/** What an entry needs to know besides itself. */
+export interface Surroundings {
+  /** ifindex of a guarded port by its name. */
+  port(name: string): number | undefined
+  /** Slot of a binding by its key; it has one. */
+  slot(key: string): number
+}
+
+export function wishesOf(entry: PortEntry, around: Surroundings): Wishes {
+  switch (entry.kind) {
+    case 'net':
+      return ofNet(entry)
+    case 'binding':
+      return ofBinding(entry, around.slot(entry.key))
+    case 'macbind':
+      return ofMacBinding(entry, entry.port === '' ? 0 : around.port(entry.port))
+    case 'vlan':
+      return { vlans: [[entry.vlan, VLAN_LOCKED]] }
+    case 'uplink':
+    case 'stray':
+      return {}
+  }
+}
+
+function ofNet({ net, cidr, gateway = NO_ADDRESS, vlan = 0, hostGateway }: Net): Wishes {
+  if (net >= ROUTED_NET_BASE || cidr === undefined) return {}
+  const range = prefix(cidr)
+  return {
+    nets: [[net, { gateway, vlan, flags: hostGateway ? NET_HOST_GATEWAY : 0 }]],
+    privateRanges: [[range, 1]],
+    ...(hostGateway && { hostRanges: [[range, net]] }),
+    ...(vlan > 0 && { vlans: [[vlan, net]] }),
+  }
+}
+
+function ofBinding({ net, address, mac, routed }: Binding, slot: number): Wishes {
+  const alone = net >= ROUTED_NET_BASE
+  // Without an endpoint in a private network, the address that the binding is known by is a routed one itself.
+  const used = alone ? [address, ...routed] : routed
+  return {
+    netOfMac: [[mac, net]],
+    addresses: routed.map((one) => [
+      { net, address: one },
+      { slot, routed: 1 },
+    ]),
+    privateRanges: used.map((one) => [prefix(`${one}/32`), 1]),
+    hostRanges: used.map((one) => [prefix(`${one}/32`), (net | STAMP_ROUTED) >>> 0]),
+    ...(!alone && routed.length > 0 && { nets: [[net, { gateway: NO_ADDRESS, vlan: 0, flags: NET_ROUTED }]] }),
+  }
+}
+
+/** `ifindex` is 0 for every port, and undefined while the named one is away. */
+function ofMacBinding({ mac, vlan, mode }: MacBinding, ifindex: number | undefined): Wishes {
+  const lock = mode === 'hard' ? LOCK_HARD : LOCK_SOFT
+  const any: Rows<number, number> = [[SETTING_MACBIND, 1]]
+  if (ifindex === undefined) return { settings: any }
+  const here: Rows<string, MacbindRow> = [[mac, { ifindex, vlan }]]
+  if (ifindex === 0) return { macbinds: here, settings: [...any, [SETTING_LOCK, lock]] }
+  return { macbinds: here, locks: [[ifindex, lock]], settings: any }
+}
+
+/** Of canonical text `a.b.c.d/len`. */
+function prefix(cidr: string): PrefixKey {
+  const [address = '', length = '32'] = cidr.split('/')
+  return { length: Number(length), address }
+}

@@ -1,0 +1,207 @@
+/** The driver on real ports: entries in, what guests can do out. The ports are in this process's own namespace. */
+import '../../../../test/inside.ts'
+import { execFileSync } from 'node:child_process'
+import { readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { arrives, frame, type Tap, tap } from '../../../../test/frames.ts'
+import { type Netns, netns, requireRoot, type Scope } from '../../../../test/netns.ts'
+import type { Entry } from '../../../entry.ts'
+import { NETLINK_ROUTE } from '../../../netlink/bind.ts'
+import { openNetlink } from '../../../netlink/socket.ts'
+import { openNft } from '../../../nft/session.ts'
+import { bpffs } from '../../test/support.ts'
+import { type Binding, binding, net, uplink, vlanPolicy } from '../entries.ts'
+import { openPorts } from '../open.ts'
+
+requireRoot(t)
+
+const OWNERS = { net: 'networks', binding: 'networks', macbind: 'macbind', vlan: 'vlan', uplink: 'l2' } as const
+const run = (line: string) =>
+  execFileSync('ip', line.split(' '), { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] })
+
+/** A bridge and guests `a`, `b`, … behind ports of the same names. */
+function bridged(t: Scope, names: readonly string[]): Record<string, { ns: Netns; tap: Tap }> {
+  run('link add br-work type bridge mcast_snooping 0')
+  run('link set br-work up')
+  t.teardown(() => void run('link del br-work'))
+  return Object.fromEntries(
+    names.map((name) => {
+      const ns = netns(t, name)
+      run(`link add name ${name} type veth peer name eth0 netns ${ns.name}`)
+      run(`link set dev ${name} up master br-work`)
+      ns.run('ip', 'link', 'set', 'eth0', 'up')
+      return [name, { ns, tap: tap(t, ns) }]
+    }),
+  )
+}
+
+async function opened(root: string) {
+  const [route, nft] = [openNetlink(NETLINK_ROUTE), await openNft()]
+  const problems: unknown[] = []
+  const beside = {
+    run: async (lines: readonly string[]) => void (await nft.run(`${lines.join('\n')}\n`)),
+    list: (what: string) => nft.run(`list ${what}\n`),
+  }
+  const { driver, ports } = await openPorts({
+    root,
+    route,
+    nft: beside,
+    owners: OWNERS,
+    onProblem: (it) => problems.push(it),
+  })
+  const close = async () => {
+    await driver.close()
+    await route.close()
+    await nft.close()
+  }
+  return { driver, ports, problems, close }
+}
+
+const NET = net('networks', { net: 1, cidr: '10.0.0.0/24', hostGateway: false })
+const bound = (address: string, mac: string, more: Partial<Binding> = {}) =>
+  binding('networks', { net: 1, address, mac, routed: [], ...more })
+const after = (...entries: Entry[]) => entries.map((entry) => ({ after: entry }))
+
+/** An ARP request that says who sends it. */
+function arp(mac: string, address: string): Buffer {
+  const packet = Buffer.alloc(28)
+  packet.writeUInt16BE(1, 0)
+  packet.writeUInt16BE(0x0800, 2)
+  packet.writeUInt8(6, 4)
+  packet.writeUInt8(4, 5)
+  packet.writeUInt16BE(1, 6)
+  Buffer.from(mac.replaceAll(':', ''), 'hex').copy(packet, 8)
+  Buffer.from(address.split('.').map(Number)).copy(packet, 14)
+  return frame({ from: mac, type: 0x0806 }, packet)
+}
+
+t.test('a network keeps to itself; observation finds what is there, what is damaged and what is stray', async (t) => {
+  const root = bpffs(t)
+  const guests = bridged(t, ['a', 'b', 'c'])
+  const { a, b, c } = guests
+  if (!a || !b || !c) throw new Error('no guests')
+  const first = await opened(root)
+  await first.driver.observe([])
+  t.same(
+    first.ports
+      .list()
+      .map(({ name, role, net }) => [name, role, net])
+      .sort(),
+    [
+      ['a', 'workload', 0],
+      ['b', 'workload', 0],
+      ['br-work', 'host', 0],
+      ['c', 'workload', 0],
+    ],
+  )
+  t.ok(await arrives(a.tap, b.tap, {}), 'open ports talk')
+
+  const one = bound('10.0.0.1', a.tap.mac)
+  const two = bound('10.0.0.2', b.tap.mac, { port: 'b' })
+  await first.driver.apply(after(NET, one, two))
+  t.equal(first.ports.list().find(({ name }) => name === 'b')?.net, 1, 'a declared port has its net at once')
+  a.tap.send(arp(a.tap.mac, '10.0.0.1'))
+  t.ok(await arrives(a.tap, b.tap, {}), 'bound MACs of one network talk')
+  t.equal(first.ports.list().find(({ name }) => name === 'a')?.net, 1, 'a port is claimed by the first frame')
+  c.tap.seen()
+  a.tap.send(frame({ from: a.tap.mac }, Buffer.from('for the network only')))
+  t.ok(await arrives(a.tap, b.tap, {}))
+  t.notOk(
+    c.tap.seen().some((it) => it.includes('for the network only')),
+    'an open port sees nothing of it',
+  )
+  t.ok((first.ports.account(one.key)?.upPackets ?? 0n) > 0n, 'frames are counted')
+
+  const wanted = [NET, one, two, vlanPolicy('vlan', 9)]
+  await first.driver.apply(after(vlanPolicy('vlan', 9)))
+  t.same(await first.driver.observe(wanted), wanted, 'everything is there')
+  await first.close()
+
+  const second = await opened(root)
+  t.same(await second.driver.observe(wanted), wanted, 'and is found by the next agent')
+  t.ok(await arrives(a.tap, b.tap, {}), 'without an interruption')
+  t.same(
+    (await second.driver.observe([NET, two])).map(({ key }) => key),
+    [NET.key, two.key, `networks/stray/by_mac/1/${a.tap.mac}`, ...(await strays(second, [NET, two]))],
+    'what nobody desires is stray',
+  )
+  await second.close()
+  t.same(second.problems, [])
+})
+
+async function strays({ driver }: Awaited<ReturnType<typeof opened>>, desired: Entry[]): Promise<string[]> {
+  const keys = (await driver.observe(desired)).map(({ key }) => key)
+  return keys.filter((key) => key.includes('/stray/') && !key.includes('/by_mac/'))
+}
+
+t.test('a change of MAC, an unbinding, a full undo', async (t) => {
+  const root = bpffs(t)
+  const { a, b } = bridged(t, ['a', 'b'])
+  if (!a || !b) throw new Error('no guests')
+  const { driver, ports, close } = await opened(root)
+  t.teardown(close)
+  await driver.observe([])
+  const one = bound('10.0.0.1', a.tap.mac, { port: 'a' })
+  const two = bound('10.0.0.2', b.tap.mac, { port: 'b' })
+  await driver.apply(after(NET, one, two))
+  const next = '02:00:00:00:00:99'
+  const moved = { ...one, mac: next }
+  await driver.apply([{ before: one, after: moved }])
+  t.notOk(
+    await arrives(a.tap, b.tap, { from: a.tap.mac }, { from: next }),
+    'the old MAC no longer passes, the new one does',
+  )
+  await driver.apply([{ before: moved, after: one }])
+  t.notOk(await arrives(a.tap, b.tap, { from: next }, { from: a.tap.mac }), 'and back')
+  await driver.apply([{ before: one }])
+  t.same(await driver.observe([NET, two]), [NET, two], 'nothing is left of an unbound one')
+  const signal = AbortSignal.timeout(10_000)
+  while (ports.list().some(({ name, net }) => name === 'a' && net !== 0)) {
+    signal.throwIfAborted()
+    await new Promise(setImmediate)
+  }
+  t.pass('its port is open again')
+  await driver.apply([{ before: two }, { before: NET }])
+  t.same(await driver.observe([]), [])
+})
+
+t.test('an uplink is another role, and comes and goes at once', async (t) => {
+  const root = bpffs(t)
+  bridged(t, ['a', 'up'])
+  const { driver, ports, close } = await opened(root)
+  t.teardown(close)
+  await driver.observe([])
+  const role = (name: string) => ports.list().find((it) => it.name === name)?.role
+  t.equal(role('up'), 'workload')
+  await driver.apply(after(uplink('l2', 'up')))
+  t.equal(role('up'), 'uplink')
+  await driver.apply([{ before: uplink('l2', 'up') }])
+  t.equal(role('up'), 'workload')
+  t.equal(role('a'), 'workload')
+})
+
+t.test('pins of ports that are gone, and a gate that is gone, do not keep the next agent from its work', async (t) => {
+  const root = bpffs(t)
+  bridged(t, ['a'])
+  const first = await opened(root)
+  await first.driver.observe([])
+  await first.close()
+  run('link del dev a')
+  execFileSync('nft', ['delete', 'table', 'bridge', 'stratum'])
+  run('link add name b type veth peer name bb')
+  t.teardown(() => void run('link del dev b'))
+  run('link set dev b up master br-work')
+  const second = await opened(root)
+  t.teardown(second.close)
+  await second.driver.observe([])
+  t.same(
+    second.ports
+      .list()
+      .map(({ name }) => name)
+      .sort(),
+    ['b', 'br-work'],
+  )
+  t.same(second.problems, [])
+  t.equal(readdirSync(join(root, 'v1', 'links')).length, 4, 'two links of each are left')
+})

@@ -1,0 +1,153 @@
+/** The programs of br-work, loaded, and their maps filled with a world and read back. */
+import type { Scope } from '../../../../test/netns.ts'
+import { MAC_AMBIGUOUS, SETTING_LOCK, SETTING_MACBIND, STAMP_ROUTED, VLAN_LOCKED } from '../../../numbers.ts'
+import { layoutDir } from '../../bpffs.ts'
+import type { BpfMap } from '../../map.ts'
+import { type BpfObject, openObject } from '../../object.ts'
+import { bpffs } from '../../test/support.ts'
+import type { EndpointKey } from '../layout.ts'
+import { PORT_OBJECT, type PortMaps, portMaps } from '../maps.ts'
+import { PortTable } from '../ports.ts'
+import { type ReasonName, reasonName } from '../reason.ts'
+import { SlotTable } from '../slot_table.ts'
+import { type Endpoint, SLOT, type World } from './world.ts'
+
+export interface Loaded {
+  readonly object: BpfObject
+  /** Where its maps are pinned. */
+  readonly pinDir: string
+  readonly maps: PortMaps
+  readonly slots: SlotTable
+  readonly ports: PortTable
+  /** Puts a world in the place of the one before. */
+  set(world: World): void
+  /** `changeable` of what the maps hold now under the keys of `world`. */
+  changes(world: World): Changeable
+  /** How often each reason was tallied so far. */
+  tallies(): Promise<Map<ReasonName, number>>
+}
+
+/** The parts of a world that the programs write, in a fixed order. */
+export interface Changeable extends Pick<World, 'ports' | 'far'> {
+  endpoints: Map<string, Endpoint | undefined>
+}
+
+/** Loads the object, its maps pinned on a bpf filesystem of the test's own; `t.teardown` undoes it. */
+export async function loadPrograms(t: Scope): Promise<Loaded> {
+  const pinDir = layoutDir(bpffs(t))
+  const object = await loadObject(t, PORT_OBJECT, pinDir)
+  const maps = portMaps(object)
+  const memory = { slots: new SlotTable(maps.slots), ports: new PortTable(maps.ports) }
+  t.teardown(() => {
+    memory.slots.close()
+    memory.ports.close()
+  })
+  let clear = () => {}
+  return {
+    object,
+    pinDir,
+    maps,
+    ...memory,
+    set(world) {
+      clear()
+      clear = fill(maps, memory, world)
+    },
+    changes: (world) => changes(maps, memory, world),
+    tallies: () => tallied(maps),
+  }
+}
+
+/** Loads a compiled object; closed at the end. */
+export async function loadObject(t: Scope, path: string, pinDir: string): Promise<BpfObject> {
+  const object = openObject(path, { pinDir })
+  await object.load()
+  t.teardown(() => object.close())
+  return object
+}
+
+/** Sums over the CPUs; what was not told has no name, and depends on the time. */
+async function tallied(maps: PortMaps): Promise<Map<ReasonName, number>> {
+  const sums = new Map<ReasonName, number>()
+  for (const [number, each] of await maps.tallies.lookupBatch()) {
+    const name = reasonName(number)
+    if (name) sums.set(name, Number(each.reduce((a, b) => a + b)))
+  }
+  return sums
+}
+
+/** Splits `<number>/<text>`. */
+function split(key: string): [number, string] {
+  const [number = '', text = ''] = key.split('/')
+  return [Number(number), text]
+}
+
+function prefix(text: string): { address: string; length: number } {
+  const [address = '', length = ''] = text.split('/')
+  return { address, length: Number(length) }
+}
+
+type Memory = Pick<Loaded, 'slots' | 'ports'>
+
+/** Fills the maps with `world`; what it answers takes the world out of them again. */
+function fill(maps: PortMaps, { slots, ports }: Memory, world: World): () => void {
+  const undo: (() => void)[] = []
+  const put = <K, V>(map: BpfMap<K, V>, key: K, value: V) => {
+    map.set(key, value)
+    undo.push(() => map.delete(key))
+  }
+  for (const [key, row] of world.endpoints) put(maps.byMac, endpointOf(key), row)
+  for (const [key, { slot, routed }] of world.addresses) {
+    const [net, address] = split(key)
+    put(maps.addresses, { net, address }, { slot, routed: Number(routed) })
+  }
+  for (const [mac, net] of world.netOfMac) put(maps.netOfMac, mac, net === 'ambiguous' ? MAC_AMBIGUOUS : net)
+  for (const range of world.privateRanges) put(maps.privateRanges, prefix(range), 1)
+  for (const { prefix: range, net, routed } of world.hostRanges)
+    put(maps.hostRanges, prefix(range), net + (routed ? STAMP_ROUTED : 0))
+  for (const [net, row] of world.nets) put(maps.nets, net, row)
+  for (const [key, ifindex] of world.far) put(maps.far, endpointOf(key), ifindex)
+  for (const [mac, row] of world.macbinds) put(maps.macbinds, mac, row)
+  for (const [ifindex, lock] of world.locks) if (ifindex !== 0) put(maps.locks, ifindex, lock)
+  maps.settings.set(SETTING_MACBIND, world.locks.size)
+  maps.settings.set(SETTING_LOCK, world.locks.get(0) ?? 0)
+  for (const [vid, { locked, net }] of world.vlans) {
+    maps.vlans.set(vid, net + (locked ? VLAN_LOCKED : 0))
+    undo.push(() => maps.vlans.set(vid, 0))
+  }
+  for (const slot of Object.values(SLOT)) {
+    slots.clear(slot)
+    slots.bind(slot, world.truth.get(slot))
+  }
+  for (const [ifindex, net] of world.ports) ports.set(ifindex, net)
+  undo.push(() => {
+    for (const [ifindex] of world.ports) ports.delete(ifindex)
+    for (const [key] of [...maps.far.entries()]) maps.far.delete(key)
+  })
+  return () => {
+    for (const one of undo) one()
+  }
+}
+
+/** The parts of a world that the programs write, in a fixed order. */
+export function changeable({ ports, endpoints, far }: World): Changeable {
+  return { ports: sorted(ports), endpoints: sorted(endpoints), far: sorted(far) }
+}
+
+function changes(maps: PortMaps, { ports }: Memory, world: World): Changeable {
+  const nets = Array.from(world.ports.keys(), (ifindex): [number, number] => [ifindex, ports.net(ifindex) ?? -1])
+  const rows = Array.from(world.endpoints.keys(), (key): [string, Endpoint | undefined] => [
+    key,
+    maps.byMac.get(endpointOf(key)),
+  ])
+  const far = Array.from(maps.far.entries(), ([{ net, mac }, ifindex]): [string, number] => [`${net}/${mac}`, ifindex])
+  return { ports: sorted(new Map(nets)), endpoints: sorted(new Map(rows)), far: sorted(new Map(far)) }
+}
+
+function sorted<K, V>(map: Map<K, V>): Map<K, V> {
+  return new Map([...map].sort(([a], [b]) => (a < b ? -1 : 1)))
+}
+
+function endpointOf(key: string): EndpointKey {
+  const [net, mac] = split(key)
+  return { net, mac }
+}

@@ -1,0 +1,54 @@
+import '../../../../test/inside.ts'
+import t from 'tap'
+import { requireRoot } from '../../../../test/netns.ts'
+import { changeable } from './loaded.ts'
+import { refer } from './reference.ts'
+import { BINDINGS } from './rows/bindings.ts'
+import { DELIVERIES } from './rows/deliveries.ts'
+import { HOST_IN, HOST_OUT } from './rows/host.ts'
+import { IPV4_AND_ARP } from './rows/ip.ts'
+import { IPV6 } from './rows/ipv6.ts'
+import { MACBINDS } from './rows/macbinds.ts'
+import type { Row } from './rows/row.ts'
+import { UPLINK_IN, UPLINK_OUT } from './rows/uplinks.ts'
+import { VLANS } from './rows/vlans.ts'
+import { WAYS } from './rows/ways.ts'
+import { stage } from './stage.ts'
+import { world } from './world.ts'
+
+const TABLES: Readonly<Record<string, readonly Row[]>> = {
+  'MACs, addresses and ports (net-27)': BINDINGS,
+  'the way of a frame': WAYS,
+  'IPv4 and ARP': IPV4_AND_ARP,
+  IPv6: IPV6,
+  'tags of workloads (vlan-02, vlan-03)': VLANS,
+  'MAC bindings (macbind-04, macbind-05)': MACBINDS,
+  'what workloads get': DELIVERIES,
+  'what comes from off the node': UPLINK_IN,
+  'what leaves the node': UPLINK_OUT,
+  'what goes up to the node': HOST_IN,
+  'what the node sends': HOST_OUT,
+}
+
+/** Those fields of `whole` that `part` has. */
+const picked = <T extends object>(whole: T, part: Partial<T>) =>
+  Object.fromEntries(Object.entries(whole).filter(([key]) => key in part))
+
+requireRoot(t)
+
+for (const [name, rows] of Object.entries(TABLES)) {
+  t.test(`what the programs do with ${name}`, async (t) => {
+    const play = await stage(t)
+    for (const { name, given, packet, want } of rows) {
+      const before = world()
+      given?.(before)
+      play.set(before)
+      const played = await play.run(packet)
+      const wanted = { reasons: [], ...want }
+      t.same(picked(played, wanted), wanted, name)
+      const referred = refer(before, packet)
+      t.same(picked(played, referred), referred, `${name}: the reference says the same`)
+      t.same(play.changes(before), changeable(before), `${name}: and changes the same`)
+    }
+  })
+}

@@ -1,0 +1,59 @@
+/*
+ * The way past the bridge. Its forwarding table is keyed by MAC alone, where two nets may hold the same MAC; and the
+ * direct way is shorter.
+ */
+#pragma once
+
+#include "networks.h"
+
+/* A device that lets less through than this carries no IPv6 (RFC 8200 section 5). */
+#define SMALLEST_MTU 1280
+
+/* The bridge drops what is too long for a port, and so must who goes past it. Segmented frames are cut to fit. */
+static __always_inline int fits(struct __sk_buff *skb, const struct frame *f, __u32 ifindex)
+{
+	__u32 mtu = 0;
+
+	if (skb->gso_size || skb->len <= SMALLEST_MTU + ETHERNET_HEADER)
+		return 1;
+	return bpf_check_mtu(skb, ifindex, &mtu, ETHERNET_HEADER - (int)f->at, 0) == 0;
+}
+
+/* Verdict for a frame of a net that came in by `from`: to where its destination is, or to the bridge to flood it. */
+static __always_inline int forward(struct __sk_buff *skb, const struct frame *f, __u32 net, __u32 from)
+{
+	struct endpoint *row;
+	__u32 to, net_there;
+
+	if (net == 0 || is_multicast(f->destination))
+		return PASS;
+	row = endpoint_of(net, f->destination);
+	if (row) {
+		to = row->home;
+	} else {
+		struct endpoint_key key = {net, f->destination, f->destination >> 32};
+		__u32 *uplink = bpf_map_lookup_elem(&far, &key);
+
+		to = uplink ? *uplink : 0;
+	}
+	if (to == 0)
+		return PASS;
+	if (to == from)
+		return drop(STRATUM_DROP_HAIRPIN);
+	/* Guarded ports only: the one that it was may be gone, or on another bridge. */
+	if (!net_of_port(to, &net_there) || (row && net_there != net))
+		return PASS;
+	if (!fits(skb, f, to))
+		return drop(STRATUM_DROP_TOO_LONG);
+	return bpf_redirect(to, 0);
+}
+
+/* Remembers behind which uplink the sender is. */
+static __always_inline void learn_far(__u32 net, __u64 mac, __u32 ifindex)
+{
+	struct endpoint_key key = {net, mac, mac >> 32};
+	__u32 *known = bpf_map_lookup_elem(&far, &key);
+
+	if (!known || *known != ifindex)
+		bpf_map_update_elem(&far, &key, &ifindex, BPF_ANY);
+}

@@ -1,0 +1,250 @@
+/*
+ * The maps of the ports of br-work. All are pinned, so that packets are judged by them while no agent runs. Numbers are
+ * those of the host, addresses stand in network order, MACs as `mac_at` of parse.h reads them.
+ *
+ * Who writes: the agent, except where it says "program". Rows of a hash are reused by the kernel at once after a
+ * deletion: a reader may hold a row that has become another's. Therefore what both sides change is one 64-bit word,
+ * read and exchanged as a whole, which also says whose it is.
+ */
+#pragma once
+
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+#include "numbers.h"
+
+/*
+ * The ports of br-work that both programs guard; a frame goes past the bridge to such ports only. A word is
+ * ifindex << 32 | net, 0 when it is free; the net is 0 while the port is open, and declared by the agent or claimed by
+ * the program for the first bound MAC. A table of sets (`port_word` of networks.h), because a look-up in a hash map
+ * costs as much as all judging, and shared memory, because only so can both sides exchange a word.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1 << (STRATUM_PORT_SET_BITS + STRATUM_PORT_WAY_BITS));
+	__type(key, __u32);
+	__type(value, __u64);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} ports SEC(".maps");
+
+struct endpoint_key {
+	__u32 net;
+	__u32 mac_low;
+	__u32 mac_high;
+};
+
+/* A MAC that is bound, was bound or is about to be: its slot says whether it is. */
+struct endpoint {
+	/* The address that most of its packets bear. */
+	__u32 address;
+	__u32 unused;
+	/* ifindex of its port, 0 when not known. Program, except for declared ports. */
+	__u32 home;
+	__u32 slot;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, STRATUM_ENDPOINT_ROWS);
+	__type(key, struct endpoint_key);
+	__type(value, struct endpoint);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} by_mac SEC(".maps");
+
+/*
+ * SLOT_TRUTH of a slot is the MAC bound in it, with TRUTH_ROUTED when its address is a routed one, and 0 when there is
+ * none: one store moves a binding from MAC to MAC. Program: SLOT_UP_* and SLOT_DOWN_*, the frames that the endpoint has
+ * sent and got, and their bytes on the wire without FCS.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, STRATUM_ENDPOINT_ROWS << STRATUM_SLOT_WORD_BITS);
+	__type(key, __u32); /* slot << SLOT_WORD_BITS | SLOT_* */
+	__type(value, __u64);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} slots SEC(".maps");
+
+struct address_key {
+	__u32 net;
+	__u32 address;
+};
+
+/* An address that the endpoint of a slot may use besides its first. */
+struct address {
+	__u32 slot;
+	/* 1 when it is a routed one. */
+	__u32 routed;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, STRATUM_ADDRESS_ROWS);
+	__type(key, struct address_key);
+	__type(value, struct address);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} addresses SEC(".maps");
+
+/* The net of a MAC that comes in by an open port, or MAC_AMBIGUOUS. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, STRATUM_ENDPOINT_ROWS);
+	__type(key, __u64); /* MAC */
+	__type(value, __u32);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} net_of_mac SEC(".maps");
+
+struct prefix {
+	__u32 length;
+	__u32 address;
+};
+
+/* The ranges of all nets and the routed addresses: no open port may send from them. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, STRATUM_PREFIX_ROWS);
+	__type(key, struct prefix);
+	__type(value, __u32); /* 1 */
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} private_ranges SEC(".maps");
+
+/* What the node itself reaches in a net: ranges with host gateway, and routed addresses with STAMP_ROUTED. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, STRATUM_PREFIX_ROWS);
+	__type(key, struct prefix);
+	__type(value, __u32); /* net | STAMP_ROUTED */
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} host_ranges SEC(".maps");
+
+/* Nets from ROUTED_NET_BASE on need no row: they are NET_ROUTED, without VLAN. */
+struct net {
+	__u32 gateway;
+	/* Tag on uplinks, 0 for none. */
+	__u16 vlan;
+	/* NET_* */
+	__u16 flags;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, STRATUM_NET_ROWS);
+	__type(key, __u32);
+	__type(value, struct net);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} nets SEC(".maps");
+
+/* VLAN_LOCKED, and the net whose tag it is. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 4096);
+	__type(key, __u32);
+	__type(value, __u32);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} vlans SEC(".maps");
+
+/* Program: the uplink that a MAC of a net lies behind. The bridge never learns of frames forwarded past it. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, STRATUM_FAR_ROWS);
+	__type(key, struct endpoint_key);
+	__type(value, __u32); /* ifindex */
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} far SEC(".maps");
+
+/* Where a MAC may be. */
+struct macbind {
+	/* 0: on every port. */
+	__u32 ifindex;
+	/* 0: with any tag or none. */
+	__u32 vlan;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, STRATUM_MACBIND_ROWS);
+	__type(key, __u64); /* MAC */
+	__type(value, struct macbind);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} macbinds SEC(".maps");
+
+/* Ports that bindings name. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, STRATUM_PORT_ROWS);
+	__type(key, __u32); /* ifindex */
+	__type(value, __u32); /* LOCK_* */
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} locks SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, STRATUM_SETTING_ROWS);
+	__type(key, __u32); /* SETTING_* */
+	__type(value, __u32);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} settings SEC(".maps");
+
+struct violation_key {
+	__u64 mac;
+	__u32 ifindex;
+	__u32 reason;
+};
+
+/* Program: when a violation was last told, and how often it has happened untold since. */
+struct violation {
+	__u64 last;
+	__u64 suppressed;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, STRATUM_VIOLATION_ROWS);
+	__type(key, struct violation_key);
+	__type(value, struct violation);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} violations SEC(".maps");
+
+/* Program: second << 32 | how many events of a port were told in it. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, STRATUM_PORT_ROWS);
+	__type(key, __u32); /* ifindex */
+	__type(value, __u64);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} told SEC(".maps");
+
+struct violation_event {
+	/* Nanoseconds of CLOCK_MONOTONIC. */
+	__u64 time;
+	__u64 mac;
+	/* Violations of the same MAC, port and reason since the event before. */
+	__u64 suppressed;
+	__u32 ifindex;
+	__u32 reason;
+	/* The sender that IPv4 or ARP gave, 0 for none. */
+	__u32 address;
+	/* Ids of the tags from the outside in, 0 where there is none. */
+	__u16 vlans[2];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, STRATUM_EVENT_BYTES);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} events SEC(".maps");
+
+/* Program: how often each DROP_* and TALLY_* has happened. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, STRATUM_TALLY_ROWS);
+	__type(key, __u32);
+	__type(value, __u64);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} tallies SEC(".maps");

@@ -1,0 +1,195 @@
+/* Private networks: who may send as whom, and where a MAC of a net is. */
+#pragma once
+
+#include "ipv6.h"
+#include "macbind.h"
+
+#define MAC_BITS 0xffffffffffffULL
+
+/* What judging a frame found out about its sender. */
+struct sender {
+	__u32 net;
+	__u32 slot;
+	/* STAMP_ROUTED when it uses a routed address. */
+	__u32 routed;
+};
+
+/* Where the word of a guarded port stands in `ports`, and the word, read once; none for any other port. */
+static __always_inline __u64 *port_word(__u32 ifindex, __u64 *word)
+{
+	__u32 set = ifindex * (__u32)STRATUM_PORT_HASH >> (32 - STRATUM_PORT_SET_BITS) << STRATUM_PORT_WAY_BITS;
+
+	for (__u32 way = 0; way < 1 << STRATUM_PORT_WAY_BITS; way++) {
+		__u32 at = set + way;
+		__u64 *entry = bpf_map_lookup_elem(&ports, &at);
+
+		if (!entry)
+			break;
+		*word = *(volatile __u64 *)entry;
+		if (*word >> 32 == ifindex)
+			return entry;
+	}
+	return 0;
+}
+
+/* False for a port that is not guarded; else its net, 0 while it is open. */
+static __always_inline int net_of_port(__u32 ifindex, __u32 *net)
+{
+	__u64 word;
+
+	if (!port_word(ifindex, &word))
+		return 0;
+	*net = word;
+	return 1;
+}
+
+/* Gives an open port to a net. False when it is another's by now. */
+static __always_inline int claim(__u32 ifindex, __u32 net)
+{
+	__u64 open = (__u64)ifindex << 32, seen, *entry = port_word(ifindex, &seen);
+
+	if (!entry)
+		return 0;
+	seen = __sync_val_compare_and_swap(entry, open, open | net);
+	return seen == open || seen == (open | net);
+}
+
+static __always_inline __u64 *slot_word(__u32 slot, __u32 which)
+{
+	__u32 at = slot << STRATUM_SLOT_WORD_BITS | which;
+
+	return bpf_map_lookup_elem(&slots, &at);
+}
+
+static __always_inline struct endpoint *endpoint_of(__u32 net, __u64 mac)
+{
+	struct endpoint_key key = {net, mac, mac >> 32};
+
+	return bpf_map_lookup_elem(&by_mac, &key);
+}
+
+/* True when the MAC is the one bound in the endpoint's slot; `found` is then filled from the row. */
+static __always_inline int is_bound(const struct endpoint *row, __u64 mac, struct endpoint *found, __u64 *bound)
+{
+	__u64 word = *(volatile __u64 *)&row->home, *truth;
+
+	found->address = row->address;
+	found->home = word;
+	found->slot = word >> 32;
+	truth = slot_word(found->slot, STRATUM_SLOT_TRUTH);
+	if (!truth)
+		return 0;
+	*bound = *(volatile __u64 *)truth;
+	return ((*bound ^ mac) & MAC_BITS) == 0;
+}
+
+/* STAMP_ROUTED or 0 in `routed` when the slot may use the address. */
+static __always_inline int owns(__u32 net, __u32 address, __u32 slot, __u32 *routed)
+{
+	struct address_key key = {net, address};
+
+#pragma unroll
+	for (int look = 0; look < 2; look++) {
+		struct address *row = bpf_map_lookup_elem(&addresses, &key);
+
+		if (row && row->slot == slot) {
+			*routed = row->routed ? STRATUM_STAMP_ROUTED : 0;
+			return 1;
+		}
+	}
+	return 0;
+}
+
+static __always_inline int is_private(__u32 address)
+{
+	struct prefix key = {32, address};
+
+	return bpf_map_lookup_elem(&private_ranges, &key) != 0;
+}
+
+static __always_inline int serves_dhcp(__u32 net)
+{
+	struct net *row = bpf_map_lookup_elem(&nets, &net);
+
+	return row && row->flags & STRATUM_NET_DHCP;
+}
+
+/* 0 or the reason against the address that a bound MAC uses. */
+static __always_inline __u32 judge_address(struct __sk_buff *skb, const struct frame *f, __u32 address,
+					   struct sender *s)
+{
+	if (f->type == TYPE_IPV6)
+		return judge_ipv6(skb, f->at, f->source);
+	if (is_arp(f)) {
+		if (f->arp_mac != f->source)
+			return STRATUM_DROP_ARP;
+		/* 0: a probe (RFC 5227), or the announcement that a hypervisor sends by RARP. */
+		if (f->sender == 0 || f->sender == address || owns(s->net, f->sender, s->slot, &s->routed))
+			return 0;
+		return STRATUM_DROP_ARP;
+	}
+	if (f->type != TYPE_IPV4)
+		return 0;
+	if (f->ports == UDP_FROM_TO(DHCP_SERVER, DHCP_CLIENT) && serves_dhcp(s->net))
+		return STRATUM_DROP_DHCP_SERVER;
+	if (f->sender == address)
+		return 0;
+	if (f->sender == 0)
+		return f->ports == UDP_FROM_TO(DHCP_CLIENT, DHCP_SERVER) && !f->fragment ? 0 : STRATUM_DROP_ZERO_ADDRESS;
+	return owns(s->net, f->sender, s->slot, &s->routed) ? 0 : STRATUM_DROP_ADDRESS;
+}
+
+/* 0 or the reason against a frame in net `s->net`, to which the port belongs or, while it is open, will belong. */
+static __always_inline __u32 judge_bound(struct __sk_buff *skb, const struct frame *f, int open, struct sender *s)
+{
+	struct endpoint *row = endpoint_of(s->net, f->source), found;
+	__u32 ifindex = skb->ifindex, reason, home_net;
+	__u64 bound;
+
+	if (!row) {
+		reason = judge_macbind(skb, f);
+		return reason ? reason : STRATUM_DROP_UNBOUND;
+	}
+	if (!is_bound(row, f->source, &found, &bound)) {
+		/* The row may have become another's between the look-up and the reading. */
+		row = endpoint_of(s->net, f->source);
+		if (!row || !is_bound(row, f->source, &found, &bound))
+			return STRATUM_DROP_STALE;
+	}
+	if (found.home != ifindex && found.home && net_of_port(found.home, &home_net) && home_net == s->net)
+		return STRATUM_DROP_HOME;
+	s->slot = found.slot;
+	s->routed = bound & STRATUM_TRUTH_ROUTED ? STRATUM_STAMP_ROUTED : 0;
+	reason = judge_address(skb, f, found.address, s);
+	if (reason)
+		return reason;
+	if (open && !claim(ifindex, s->net))
+		return STRATUM_DROP_CLAIM;
+	if (found.home != ifindex) {
+		__u64 slot = (__u64)found.slot << 32;
+
+		/* Of the slot that was judged, or of none. */
+		__sync_val_compare_and_swap((__u64 *)&row->home, slot | found.home, slot | ifindex);
+	}
+	return 0;
+}
+
+/* 0 or the reason against a frame that comes in by a port of net `s->net`, 0 for an open one. */
+static __always_inline __u32 judge_sender(struct __sk_buff *skb, const struct frame *f, struct sender *s)
+{
+	int open = s->net == 0;
+
+	if (open) {
+		__u32 *net = bpf_map_lookup_elem(&net_of_mac, &f->source);
+
+		if (net)
+			s->net = *net;
+		if (s->net == STRATUM_MAC_AMBIGUOUS)
+			return STRATUM_DROP_AMBIGUOUS;
+	}
+	if (s->net)
+		return judge_bound(skb, f, open, s);
+	if (f->sender && is_private(f->sender))
+		return STRATUM_DROP_PRIVATE_ADDRESS;
+	return judge_macbind(skb, f);
+}

@@ -1,0 +1,1 @@
+CREATE INDEX `firewall_rules_kind` ON `firewall_rules` (`action`,`level`);

@@ -1,0 +1,217 @@
+/**
+ * Runs a command as root in a throw-away virtual machine with Debian 12's own kernel: the oldest kernel that the agent
+ * supports, and one that has the modules (bonding, 8021q, bridge VLAN filtering) that a container's kernel may lack.
+ *
+ *   npm run test:vm -- node build/dataplane/bpf/port/test/verifier.test.js
+ *
+ * The command sees this machine's files through an overlay, so what it writes is gone afterwards; its output is ours, and so is its exit status.
+ * Emulates the processor, which is some 10 times slower; VM_ACCEL=kvm where nested virtualisation is sound. Needs root, the packages of PACKAGES and the kernel, which
+ * `npm run setup -- --test` fetches (`--fetch`); says what is missing and ends with 77.
+ */
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { basename, join } from 'node:path'
+import { createInterface } from 'node:readline'
+
+const ROOT = join(import.meta.dirname, '..', '..')
+const CACHE = join(ROOT, '.cache', 'test-vm')
+const KERNEL = join(CACHE, 'kernel')
+const MEMORY = '2048M'
+const TIMEOUT_MS = Number(process.env.VM_TIMEOUT ?? 1200) * 1000
+const ACCELERATOR = process.env.VM_ACCEL ?? 'tcg,thread=multi,tb-size=256'
+const SKIPPED = 77
+/** Without the marker the machine did not come to its end. */
+const LOST = 125
+
+const PACKAGES = { 'qemu-system-x86_64': 'qemu-system-x86', depmod: 'kmod', cpio: 'cpio', busybox: 'busybox-static' }
+/** Debian 12 has it with qemu, later ones in a package of its own. */
+const FILE_SERVERS = ['/usr/lib/qemu/virtiofsd', '/usr/libexec/virtiofsd']
+/** What the initramfs must load before the root file system is there. */
+const EARLY_MODULES = ['virtio_pci', 'virtiofs', 'overlay']
+
+const output = (command: string, args: readonly string[], cwd = ROOT) =>
+  execFileSync(command, args, { cwd, encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] })
+
+function whatIsMissing(): string[] {
+  const path = (process.env.PATH ?? '').split(':').concat('/usr/sbin', '/sbin')
+  const found = (name: string) => path.some((dir) => existsSync(join(dir, name)))
+  const missing = Object.entries(PACKAGES).flatMap(([tool, name]) => (found(tool) ? [] : [name]))
+  if (!FILE_SERVERS.some(existsSync)) missing.push('virtiofsd')
+  return missing
+}
+
+interface Kernel {
+  image: string
+  /** Folder that holds lib/modules. */
+  base: string
+  version: string
+}
+
+/** Unpacks the kernel's package; it is never installed, so this machine's boot is not touched. */
+function fetchKernel(): void {
+  if (existsSync(KERNEL)) return
+  const name = /Depends: (linux-image-\S+)/.exec(output('apt-cache', ['depends', 'linux-image-cloud-amd64']))?.[1]
+  if (name === undefined) throw new Error('apt knows no linux-image-cloud-amd64: run apt-get update')
+  mkdirSync(CACHE, { recursive: true })
+  const work = mkdtempSync(join(CACHE, 'unpack-'))
+  // apt's sandbox user may not write here; root downloads itself.
+  output('apt-get', ['-qq', '-o', 'APT::Sandbox::User=root', 'download', name], work)
+  const [archive = ''] = readdirSync(work)
+  output('dpkg-deb', ['-x', join(work, archive), join(work, 'tree')])
+  output('depmod', ['-b', join(work, 'tree'), theOnly(join(work, 'tree/lib/modules'))])
+  renameSync(join(work, 'tree'), KERNEL)
+  rmSync(work, { recursive: true })
+}
+
+function kernel(): Kernel {
+  const version = theOnly(join(KERNEL, 'lib/modules'))
+  return { base: KERNEL, version, image: join(KERNEL, 'boot', `vmlinuz-${version}`) }
+}
+
+function theOnly(dir: string): string {
+  const [name] = readdirSync(dir)
+  if (name === undefined) throw new Error(`${dir} is empty`)
+  return name
+}
+
+/** First program in the machine: brings up the shared root below an overlay, then hands over to `script`. */
+function initScript(modules: readonly string[], { base, version }: Kernel, script: string): string {
+  const b = '/bin/busybox'
+  return [
+    `#!${b} sh`,
+    `${b} mount -t devtmpfs dev /dev; ${b} mount -t proc proc /proc; ${b} mount -t sysfs sys /sys`,
+    ...modules.map((module) => `${b} insmod /modules/${module}`),
+    `${b} mount -t virtiofs host /lower`,
+    `${b} mount -t tmpfs upper /upper; ${b} mkdir /upper/changed /upper/work`,
+    `${b} mount -t overlay -o lowerdir=/lower,upperdir=/upper/changed,workdir=/upper/work root /root`,
+    // Modules load on demand only for a root that switch_root made, and from its /lib/modules.
+    `${b} mkdir -p /root/lib/modules; ${b} ln -s ${base}/lib/modules/${version} /root/lib/modules/${version}`,
+    `for dir in dev proc sys; do ${b} mount --move /$dir /root/$dir; done`,
+    // Not over /tmp: the project itself may lie there.
+    `${b} mount -t tmpfs run /root/run`,
+    `exec ${b} switch_root /root /bin/bash -c ${quoted(script)}`,
+    '',
+  ].join('\n')
+}
+
+/** Runs as PID 1 in the machine. The marker tells the exit status; serial lines end in CR LF. */
+function guestScript(command: readonly string[]): string {
+  return [
+    'export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TMPDIR=/run/tmp',
+    'mkdir -p /run/netns /run/lock /run/tmp; mount -t bpf bpf /sys/fs/bpf; mount -t cgroup2 cgroup /sys/fs/cgroup',
+    'mkdir -p /dev/shm /dev/pts; mount -t tmpfs shm /dev/shm; mount -t devpts pts /dev/pts; ip link set lo up',
+    `cd ${quoted(ROOT)}`,
+    `${command.map(quoted).join(' ')} </dev/null 2>&1`,
+    'status=$?; echo; echo VM_EXIT=$status',
+    'busybox poweroff -f; sleep 60',
+  ].join('\n')
+}
+
+const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`
+
+function initramfs(work: string, used: Kernel, command: readonly string[]): string {
+  const tree = join(work, 'initramfs')
+  for (const dir of ['bin', 'modules', 'dev', 'proc', 'sys', 'lower', 'upper', 'root']) {
+    mkdirSync(join(tree, dir), { recursive: true })
+  }
+  const modules: string[] = []
+  for (const module of EARLY_MODULES) {
+    const needed = output('modprobe', ['-d', used.base, '-S', used.version, '--show-depends', module])
+    for (const [, file = ''] of needed.matchAll(/^insmod (\S+)/gm)) {
+      if (modules.includes(basename(file))) continue
+      modules.push(basename(file))
+      copyFileSync(file, join(tree, 'modules', basename(file)))
+    }
+  }
+  const busybox = ['/bin/busybox', '/usr/bin/busybox'].find(existsSync)
+  if (busybox === undefined) throw new Error('busybox is missing')
+  copyFileSync(busybox, join(tree, 'bin/busybox'))
+  writeFileSync(join(tree, 'init'), initScript(modules, used, guestScript(command)), { mode: 0o755 })
+  const archive = join(work, 'initramfs.cpio')
+  output('bash', ['-c', `find . | cpio -o -H newc --quiet > ${quoted(archive)}`], tree)
+  return archive
+}
+
+async function fileServer(work: string): Promise<{ socket: string; stop(): void }> {
+  const socket = join(work, 'fs.sock')
+  const program = FILE_SERVERS.find(existsSync) ?? ''
+  // It holds a descriptor for every file that the machine knows.
+  const line = `ulimit -n "$(ulimit -Hn)"; exec ${program} --socket-path=${quoted(socket)} -o source=/ -o cache=always -o sandbox=chroot`
+  const child = spawn('bash', ['-c', line], { stdio: 'ignore' })
+  const gone = once(child, 'exit')
+  while (!existsSync(socket)) {
+    const ended = await Promise.race([gone.then(() => true), new Promise((wait) => setTimeout(wait, 20))])
+    if (ended === true) throw new Error(`${program} does not start`)
+  }
+  return { socket, stop: () => void child.kill() }
+}
+
+function boot(used: Kernel, archive: string, socket: string): ChildProcess {
+  const append = 'console=ttyS0 quiet loglevel=3 panic=-1 mitigations=off random.trust_cpu=on rdinit=/init'
+  return spawn(
+    'qemu-system-x86_64',
+    [
+      ...['-M', 'pc', '-accel', ACCELERATOR, '-cpu', 'max', '-smp', '2', '-m', MEMORY],
+      ...['-nodefaults', '-no-user-config', '-no-reboot', '-display', 'none', '-serial', 'stdio'],
+      // A card without a cable, for what is said of cards.
+      ...['-device', 'virtio-net-pci,romfile='],
+      ...['-kernel', used.image, '-initrd', archive, '-append', append],
+      ...['-object', `memory-backend-memfd,id=memory,size=${MEMORY},share=on`, '-numa', 'node,memdev=memory'],
+      ...['-chardev', `socket,id=fs,path=${socket}`, '-device', 'vhost-user-fs-pci,chardev=fs,tag=host'],
+    ],
+    { stdio: ['ignore', 'pipe', 'inherit'] },
+  )
+}
+
+async function main(command: readonly string[]): Promise<number> {
+  if (command.length === 0) throw new Error('usage: test-vm --fetch | COMMAND [ARGUMENT...]')
+  const missing = process.getuid?.() === 0 ? whatIsMissing() : ['root']
+  if (missing.length === 0 && command[0] === '--fetch') {
+    fetchKernel()
+    return 0
+  }
+  if (!existsSync(KERNEL)) missing.push('the kernel (test-vm --fetch)')
+  if (missing.length > 0) {
+    process.stderr.write(`test-vm: skipped, missing: ${missing.join(' ')}\n`)
+    return SKIPPED
+  }
+  const work = mkdtempSync(join(tmpdir(), 'stratum-vm-'))
+  try {
+    const used = kernel()
+    const files = await fileServer(work)
+    const machine = boot(used, initramfs(work, used, command), files.socket)
+    const timer = setTimeout(() => machine.kill('SIGKILL'), TIMEOUT_MS)
+    const status = await follow(machine)
+    clearTimeout(timer)
+    files.stop()
+    return status
+  } finally {
+    rmSync(work, { recursive: true, force: true })
+  }
+}
+
+async function follow(machine: ChildProcess): Promise<number> {
+  const gone = once(machine, 'exit')
+  let status = LOST
+  if (machine.stdout === null) throw new TypeError('the serial line must be piped')
+  for await (const line of createInterface({ input: machine.stdout })) {
+    const marker = /^VM_EXIT=(\d+)/.exec(line)
+    if (marker) status = Number(marker[1])
+    else process.stdout.write(`${line.replace(/\r$/, '')}\n`)
+  }
+  await gone
+  return status
+}
+
+process.exitCode = await main(process.argv.slice(2))

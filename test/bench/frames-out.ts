@@ -1,0 +1,32 @@
+/**
+ * A process of its own that sends one frame again and again: `frames-out.js <ifindex> <count> <frame in hexadecimal>`.
+ * Prints the CPU time of its thread a frame, ns, in which is what the kernel does with the frame up to the receiver's device.
+ */
+import koffi from 'koffi'
+import { bind, socket } from '../../dataplane/libc.ts'
+
+const [index = '', count = '', text = ''] = process.argv.slice(2)
+/** linux/socket.h */
+const [AF_PACKET, SOCK_RAW] = [17, 3]
+const WARM_UP = 20_000
+const fd = socket(AF_PACKET, SOCK_RAW, 0)
+const address = Buffer.alloc(20)
+address.writeUInt16LE(AF_PACKET, 0)
+address.writeInt32LE(Number(index), 4)
+bind(fd, address)
+const send: (fd: number, bytes: Uint8Array, length: number, flags: number) => number | bigint = koffi
+  .load(null)
+  .func('long send(int fd, const void *bytes, size_t length, int flags)')
+const frame = Buffer.from(text, 'hex')
+
+function sendMany(times: number): void {
+  for (let n = 0; n < times; n++) {
+    if (Number(send(fd, frame, frame.length, 0)) < 0) throw new Error(`frame ${n} was refused`)
+  }
+}
+
+sendMany(WARM_UP)
+const before = process.cpuUsage()
+sendMany(Number(count))
+const { user, system } = process.cpuUsage(before)
+process.stdout.write(`${((user + system) * 1000) / Number(count)}\n`)
