@@ -1,0 +1,53 @@
+/**
+ * Bridges, their ports, and the network cards.
+ * Kernel objects: links of kind bridge, memberships of devices that are not ours, the uplink role of ports of `br-work`.
+ * A device that the operator names must exist when it is named; it may go and come back afterwards.
+ */
+import { defineArea } from '../../core/area.ts'
+import { splitList } from '../../core/config.ts'
+import { control } from './control.ts'
+import { desired } from './desired.ts'
+import { events } from './events.ts'
+import { routes } from './routes.ts'
+
+const deviceNames = (text: string) =>
+  splitList(text).every((name) => /^(?!\.{1,2}$)[A-Za-z0-9_.-]{1,15}$/.test(name))
+    ? undefined
+    : 'must be a list of network devices'
+
+export default defineArea(import.meta.url, {
+  name: 'l2',
+  prefixes: ['/bridges', '/nics'],
+  requires: ['netlink'],
+  netlink: { owner: 203 },
+  port: ['uplink'],
+  events,
+  config: {
+    workload_uplinks: {
+      default: '',
+      check: deviceNames,
+      effective: 'now',
+      summary: 'ports of br-work that lead off the node; all others are workload ports',
+    },
+    bridge_netfilter: {
+      default: 'leave',
+      check: (text) => (text === 'leave' || text === 'off' ? undefined : 'must be leave or off'),
+      effective: 'now',
+      summary: 'off: frames of no bridge on this node meet the IP hooks (net.bridge.bridge-nf-call-* = 0)',
+    },
+  },
+  start: async ({ config, log, plane: { devices } }) => {
+    const follow = () => {
+      if (config.text('bridge_netfilter') !== 'off' || !devices.bridgedFramesMeetHooks()) return
+      devices.keepBridgedFramesFromHooks()
+      log.info('bridged frames no longer meet the IP hooks')
+    }
+    follow()
+    config.onChange((key) => key === 'bridge_netfilter' && follow())
+    return () => {}
+  },
+  rendersFrom: ['workload_uplinks'],
+  desired,
+  routes,
+  control,
+})
