@@ -1,0 +1,4 @@
+CREATE TABLE `vlan_policies` (
+	`vlan_id` integer PRIMARY KEY NOT NULL,
+	`allowed` integer NOT NULL
+);
