@@ -1,0 +1,123 @@
+/** The statements of IPAM, prepared once per connection. */
+import { and, asc, desc, eq, getTableColumns, gt, lte, sql } from 'drizzle-orm'
+import { prepared } from '../../core/state/prepared.ts'
+import { PAGE } from '../../core/transport/list.ts'
+import { type AllocationRow, allocations, free, type PoolRow, pools } from './tables.ts'
+
+/** Rows that one statement of a long deletion takes. */
+export const PORTION = 2000
+
+const held = <T extends object>(columns: T, left: string) =>
+  Object.fromEntries(
+    Object.keys(columns)
+      .filter((name) => name !== left)
+      .map((name) => [name, sql.placeholder(name)]),
+  )
+// Drizzle wants each column by name; a placeholder stands for any value.
+const poolValues = held(getTableColumns(pools), 'id') as unknown as Omit<PoolRow, 'id'>
+const allocationValues = held(getTableColumns(allocations), 'id') as unknown as Omit<AllocationRow, 'id'>
+const { placeholder } = sql
+
+export const queries = prepared((db) => ({
+  pool: db
+    .select()
+    .from(pools)
+    .where(eq(pools.id, placeholder('id')))
+    .prepare(),
+  poolPage: db
+    .select()
+    .from(pools)
+    .where(gt(pools.id, placeholder('after')))
+    .orderBy(asc(pools.id))
+    .limit(PAGE)
+    .prepare(),
+  poolPageOf: db
+    .select()
+    .from(pools)
+    .where(and(eq(pools.tenantId, placeholder('tenant')), gt(pools.id, placeholder('after'))))
+    .orderBy(asc(pools.id))
+    .limit(PAGE)
+    .prepare(),
+  /** Pools of a tenant never overlap, so of those that begin before `last` only the highest can reach beyond `first`. */
+  poolBelow: db
+    .select()
+    .from(pools)
+    .where(
+      and(
+        eq(pools.tenantId, placeholder('tenant')),
+        eq(pools.family, placeholder('family')),
+        lte(pools.first, placeholder('last')),
+      ),
+    )
+    .orderBy(desc(pools.first))
+    .limit(1)
+    .prepare(),
+  directPools: db.select({ count: sql<number>`count(*)` }).from(pools).where(sql`owner = ''`).prepare(),
+  addPool: db.insert(pools).values(poolValues).prepare(),
+  removePool: db
+    .delete(pools)
+    .where(eq(pools.id, placeholder('id')))
+    .prepare(),
+
+  allocation: db
+    .select()
+    .from(allocations)
+    .where(and(eq(allocations.poolId, placeholder('pool')), eq(allocations.ip, placeholder('ip'))))
+    .prepare(),
+  allocationPage: db
+    .select()
+    .from(allocations)
+    .where(gt(allocations.id, placeholder('after')))
+    .orderBy(asc(allocations.id))
+    .limit(PAGE)
+    .prepare(),
+  allocationPageOf: db
+    .select()
+    .from(allocations)
+    .where(and(eq(allocations.tenantId, placeholder('tenant')), gt(allocations.id, placeholder('after'))))
+    .orderBy(asc(allocations.id))
+    .limit(PAGE)
+    .prepare(),
+  addAllocation: db.insert(allocations).values(allocationValues).prepare(),
+  removeAllocation: db
+    .delete(allocations)
+    .where(eq(allocations.id, placeholder('id')))
+    .prepare(),
+  clearAllocations: db
+    .delete(allocations)
+    .where(sql`rowid in (select rowid from ipam_allocations where pool_id = ${placeholder('pool')} limit ${PORTION})`)
+    .prepare(),
+
+  lowestFree: db
+    .select()
+    .from(free)
+    .where(eq(free.pool, placeholder('pool')))
+    .orderBy(asc(free.first))
+    .limit(1)
+    .prepare(),
+  /** The interval that begins at `address` or next below it. */
+  freeAtOrBelow: db
+    .select()
+    .from(free)
+    .where(and(eq(free.pool, placeholder('pool')), lte(free.first, placeholder('address'))))
+    .orderBy(desc(free.first))
+    .limit(1)
+    .prepare(),
+  freeAt: db
+    .select()
+    .from(free)
+    .where(and(eq(free.pool, placeholder('pool')), eq(free.first, placeholder('address'))))
+    .prepare(),
+  addFree: db
+    .insert(free)
+    .values({ pool: placeholder('pool'), first: placeholder('first'), last: placeholder('last') })
+    .prepare(),
+  removeFree: db
+    .delete(free)
+    .where(and(eq(free.pool, placeholder('pool')), eq(free.first, placeholder('first'))))
+    .prepare(),
+  clearFree: db
+    .delete(free)
+    .where(sql`rowid in (select rowid from ipam_free where pool = ${placeholder('pool')} limit ${PORTION})`)
+    .prepare(),
+}))
