@@ -1,0 +1,219 @@
+/** The machine registry: over the control socket, and by the commands that tools rely on. */
+import { join } from 'node:path'
+import t from 'tap'
+import { ctlFor } from '../../../core/cli/test/control.ts'
+import { listenControl } from '../../../core/transport/listener.ts'
+import { KernelRefusal } from '../../../dataplane/plane.ts'
+import { overSocket } from '../../../test/agent.ts'
+import { type BuildAgentOptions, buildArea, scratch } from '../../../test/build.ts'
+import type { Scope } from '../../../test/netns.ts'
+import { snapshot } from '../../../test/rest/snapshot.ts'
+import type { Machine } from '../schemas.ts'
+import { verbs } from '../verbs.ts'
+
+const P = '/api/v1'
+const M = '/control/v1/compute/machines'
+const NOW = '2030-01-01T00:00:00.000Z'
+const AREAS = ['node', 'ipam', 'l2', 'networks', 'compute']
+
+async function machines(t: Scope, options: BuildAgentOptions = {}) {
+  const built = await buildArea(t, 'compute', { only: AREAS, now: () => new Date(NOW), ...options })
+  const { agent, call, plane } = built
+  const listener = await listenControl(agent.app.routing.bind(agent.app), join(scratch(t), 'control.sock'))
+  t.teardown(() => listener.close(0))
+  const control = overSocket(listener.where)
+  return {
+    ...built,
+    control,
+    socket: listener.where,
+    attach: (body: object) => control('POST', M, body),
+    list: async () => (await control('GET', M)).body.machines as Machine[],
+    /** A network `lab` 10.0.0.0/24 and the range 8.8.4.0/30. */
+    async ground() {
+      await call('POST', `${P}/networks`, { name: 'lab', cidr: '10.0.0.0/24', gateway: '10.0.0.1' })
+      await call('POST', `${P}/routed-addresses`, { cidr: '8.8.4.0/30' })
+      const { networks } = (await call('GET', `${P}/networks`)).body as { networks: { id: string }[] }
+      return networks[0]?.id ?? ''
+    },
+    async unchanged<T>(work: () => Promise<T>): Promise<T> {
+      const before = JSON.stringify(snapshot({ agent, plane }))
+      const result = await work()
+      if (JSON.stringify(snapshot({ agent, plane })) !== before) throw new Error('something changed')
+      return result
+    },
+  }
+}
+
+t.test('routed-18 D108 a machine takes what it asks for, in one step', async (t) => {
+  const { agent, attach, call, control, ground, list } = await machines(t)
+  const id = await ground()
+  t.same(await list(), [])
+  const { latest } = agent.outbox.bounds()
+  const { status, body } = await attach({ machine: 'web1', network: 'lab', public_ip: 'auto', port: 'tap7' })
+  const nic = {
+    ...{ network_id: id, endpoint_id: 'ep-00010a000002', ip: '10.0.0.2', mac: '02:ce:0a:00:00:02' },
+    ...{ public_ip: '8.8.4.0', port: 'tap7' },
+  }
+  const machine = { name: 'web1', created_at: NOW, networks: [nic] }
+  t.same([status, body], [200, { status: 'attached', machine, nic }])
+  const told = agent.outbox.after(latest, 10).map(({ type, area, actor }) => [type, area, actor.kind])
+  t.same(told, [
+    ['endpoint.attached', 'networks', 'cli'],
+    ['allocation.created', 'ipam', 'cli'],
+  ])
+  const { addresses } = (await call('GET', `${P}/routed-addresses`)).body as { addresses: object[] }
+  t.match(addresses[0], { ip: '8.8.4.0', used_by: 'web1', mac: '02:ce:0a:00:00:02' })
+  const alone = await attach({ machine: 'web1', public_ip: '8.8.4.3' })
+  t.match(alone.body, { nic: { mac: '02:ce:08:08:04:03', public_ip: '8.8.4.3' }, machine: { networks: [nic, {}] } })
+  await attach({ machine: 'db-1.lab', network: id, ip: '10.0.0.77', mac: '02:00:00:00:00:77' })
+  t.same(
+    (await list()).map(({ name, networks }) => [name, networks.length]),
+    [
+      ['db-1.lab', 1],
+      ['web1', 2],
+    ],
+  )
+  const detached = await control('DELETE', `${M}/web1`)
+  t.match(
+    [detached.status, detached.body],
+    [200, { status: 'detached', machine: { name: 'web1', networks: [nic, {}] } }],
+  )
+  t.same(
+    (await list()).map(({ name }) => name),
+    ['db-1.lab'],
+  )
+  const left = (await call('GET', `${P}/routed-addresses`)).body as { ranges: object[]; addresses: { mac: string }[] }
+  t.match(left.ranges, [{ used: 0, free: 4 }])
+  t.ok(left.addresses.every(({ mac }) => mac === ''))
+  t.match((await call('GET', `${P}/ipam/allocations`)).body.allocations, [{ ip: '10.0.0.77' }])
+})
+
+t.test('D108 attaching again: another NIC, or the one that is as asked for', async (t) => {
+  const { agent, attach, ground, list } = await machines(t)
+  await ground()
+  const first = {
+    machine: 'vm',
+    network: 'lab',
+    ip: '10.0.0.9',
+    mac: '02:00:00:00:00:AB',
+    public_ip: 'auto',
+    port: 'tap1',
+  }
+  const answer = await attach(first)
+  const { latest } = agent.outbox.bounds()
+  const same = [
+    first,
+    { machine: 'vm', network: 'lab', public_ip: 'auto' },
+    { machine: 'vm', network: 'lab', public_ip: '8.8.4.0', mac: '02-00-00-00-00-ab' },
+    { machine: 'vm', network: 'lab', public_ip: 'auto', ip: '', mac: '' },
+  ]
+  for (const body of same) t.same((await attach(body)).body, answer.body, JSON.stringify(body))
+  t.equal(agent.outbox.bounds().latest, latest, 'nothing happened')
+  const others = [
+    { machine: 'vm', network: 'lab' },
+    { machine: 'vm', public_ip: 'auto' },
+    { machine: 'vm', network: 'lab', ip: '10.0.0.10' },
+    { machine: 'vm', network: 'lab', mac: '02:00:00:00:00:01' },
+    { machine: 'vm2', network: 'lab' },
+  ]
+  for (const body of others) t.equal((await attach(body)).status, 200, JSON.stringify(body))
+  t.equal((await attach({ machine: 'vm', network: 'lab' })).status, 200, 'as asked for')
+  t.same(
+    (await list()).map(({ networks }) => networks.length),
+    [5, 1],
+  )
+})
+
+t.test('D108 what is refused leaves nothing, not even the machine', async (t) => {
+  const { attach, control, ground, list, plane, unchanged } = await machines(t)
+  await ground()
+  await attach({ machine: 'vm', network: 'lab', ip: '10.0.0.9', public_ip: '8.8.4.0', port: 'tap1' })
+  const table: [object, number, RegExp][] = [
+    [{ network: 'lab' }, 400, /^machine is required/],
+    [{ machine: '', network: 'lab' }, 400, /^machine: /],
+    [{ machine: 'a b', network: 'lab' }, 400, /^machine: /],
+    [{ machine: 'x'.repeat(64), network: 'lab' }, 400, /^machine: /],
+    [{ machine: 'new' }, 400, /^network or public_ip is required/],
+    [{ machine: 'vm' }, 400, /^network or public_ip is required/],
+    [{ machine: 'new', network: 'x' }, 404, /^network x not found/],
+    [{ machine: 'vm', network: 'x' }, 404, /^network x not found/],
+    [{ machine: 'new', network: 'lab', ip: '10.0.0.9' }, 409, /is used by machine vm/],
+    [{ machine: 'new', network: 'lab', public_ip: '8.8.4.0' }, 409, /is used by machine vm/],
+    [{ machine: 'new', network: 'lab', public_ip: '8.8.5.0' }, 404, /not found/],
+    [{ machine: 'new', public_ip: 'auto', port: 'tap1' }, 409, /declared by machine vm/],
+    [{ machine: 'new', network: 'lab', port: 'a/b' }, 400, /^port: /],
+    [{ machine: 'new', network: 'lab', colour: 'red' }, 400, /^unrecognised key: colour/],
+  ]
+  for (const [body, status, error] of table) {
+    const answer = await unchanged(() => attach(body))
+    t.equal(answer.status, status, JSON.stringify(body))
+    t.match(answer.body.error, error)
+  }
+  for (const name of ['new', 'vm2', '%20']) {
+    t.equal((await unchanged(() => control('DELETE', `${M}/${name}`))).status, 404, name)
+  }
+  for (const work of [() => attach({ machine: 'new', network: 'lab' }), () => control('DELETE', `${M}/vm`)]) {
+    const answer = await unchanged(() => {
+      plane.refuse = new KernelRefusal('No buffer space available')
+      return work()
+    })
+    t.equal(answer.status, 409)
+  }
+  t.equal((await list()).length, 1)
+})
+
+t.test('an endpoint that was detached over REST is no longer the machine’s', async (t) => {
+  const { attach, call, control, ground, list } = await machines(t)
+  const id = await ground()
+  const { nic } = (await attach({ machine: 'vm', network: 'lab', public_ip: 'auto' })).body as {
+    nic: Record<string, string>
+  }
+  await call('POST', `${P}/networks/${id}/endpoints/${nic.endpoint_id}/detach`)
+  t.match(await list(), [{ name: 'vm', networks: [{ mac: nic.mac, public_ip: '8.8.4.0' }] }])
+  await attach({ machine: 'vm2', network: 'lab', ip: nic.ip ?? '' })
+  t.equal((await control('DELETE', `${M}/vm`)).status, 200)
+  t.match(await list(), [{ name: 'vm2', networks: [{ ip: nic.ip }] }], 'what another machine has meanwhile stays')
+})
+
+t.test('a frozen licence refuses changes and no reading; REST does not offer any of it', async (t) => {
+  const { attach, call, control, list } = await machines(t, { licensed: false })
+  t.same(await list(), [])
+  t.equal((await attach({ machine: 'vm', network: 'lab' })).status, 403)
+  t.equal((await control('DELETE', `${M}/vm`)).status, 403)
+  for (const [method, path] of [
+    ['GET', M],
+    ['POST', M],
+    ['GET', `${P}/compute/machines`],
+  ] as const) {
+    t.equal((await call(method, path)).status, 404, `${method} ${path}`)
+  }
+})
+
+t.test('machine attach, detach and list', async (t) => {
+  const { ground, socket } = await machines(t)
+  const id = await ground()
+  const ctl = ctlFor(verbs, socket)
+  const json = async (line: string) => JSON.parse((await ctl(`${line} --json`)).out)
+  t.match(await ctl('machine list'), { code: 0, out: 'no machines\n' })
+  t.match(
+    await ctl('machine attach web1 --network lab --ip 10.0.0.9 --mac 02:00:00:00:00:09 --public-ip auto --port tap7'),
+    {
+      code: 0,
+      out: 'machine web1: 10.0.0.9 and 8.8.4.0 by 02:00:00:00:00:09 on tap7\n',
+    },
+  )
+  t.match(await json('machine attach web1 --public-ip 8.8.4.2'), {
+    status: 'attached',
+    machine: { name: 'web1', networks: [{ network_id: id, port: 'tap7' }, { public_ip: '8.8.4.2' }] },
+    nic: { public_ip: '8.8.4.2', mac: '02:ce:08:08:04:02' },
+  })
+  t.match(await ctl('machine list'), {
+    out: /^MACHINE .*\nweb1 +net-\w+ +10\.0\.0\.9 +02:00:00:00:00:09 +8\.8\.4\.0 +tap7\nweb1 +- +- +02:ce:08:08:04:02 +8\.8\.4\.2 +-\n$/,
+  })
+  t.match(await json('machine list'), { machines: [{ name: 'web1', networks: [{ ip: '10.0.0.9' }, {}] }] })
+  t.match(await ctl('machine attach web2'), { code: 1, err: /network or public_ip is required/ })
+  t.match(await ctl('machine attach web2 --network lab --port a/b'), { code: 1, err: /port: / })
+  t.match(await ctl('machine detach web1'), { code: 0, out: 'machine web1 detached\n' })
+  t.match(await ctl('machine detach web1'), { code: 1, err: /machine web1 not found/ })
+  t.match(await ctl('machine attach'), { code: 2 })
+})

@@ -1,0 +1,155 @@
+/** Rows → what the data plane holds. Pure. */
+import type { Db, Desired, Ref } from '../../core/area.ts'
+import type { Config } from '../../core/config.ts'
+import { binding, net } from '../../dataplane/bpf/port/entries.ts'
+import type { Chain, Entry, SetElement } from '../../dataplane/entry.ts'
+import { address, neighbour, route } from '../../dataplane/netlink/entries.ts'
+import { quotedInterface } from '../../dataplane/nft/text.ts'
+import { ROUTED_NET_BASE, WORK_BRIDGE } from '../../dataplane/numbers.ts'
+import { type Block, blockText, ipText, lengthOf } from './ipv4.ts'
+import { everyBound, queries } from './queries.ts'
+import { everyClaim, routedQueries } from './routed-queries.ts'
+import { INSIDE, POSTROUTING, SNAT, UPLINKS } from './skeleton.ts'
+import type { EndpointRow, NetworkRow } from './tables.ts'
+
+const AREA = 'networks'
+/** What machines with a routed address have as their gateway. */
+export const ROUTED_GATEWAY = '169.254.0.1'
+/** RT_SCOPE_LINK of linux/rtnetlink.h: the node never sends from it to far away. */
+const LINK_SCOPE = 253
+
+/** Ids of refs. What two of them would both render has one of its own, so that every entry comes from one ref. */
+const ref = (id: string): Ref => ({ area: AREA, id })
+export const netRef = (number: number): Ref => ref(`net/${number}`)
+export const endpointRef = ({ net, address }: Pick<EndpointRow, 'net' | 'address'>): Ref =>
+  ref(`endpoint/${net}/${address}`)
+export const claimRef = (ip: number): Ref => ref(`claim/${ip}`)
+/** A block whose addresses are never translated. */
+export const insideRef = ({ first, last }: Block): Ref => ref(`inside/${first}/${last}`)
+/** The gateway of all routed addresses, there while one of them is used. */
+export const routedRef: Ref = ref('routed')
+
+/** Masquerades what leaves the node for good (D62). */
+const TRANSLATION: Chain = {
+  kind: 'chain',
+  key: `${AREA}/${POSTROUTING}`,
+  chain: POSTROUTING,
+  rules: [`oifname @${UPLINKS} ip saddr @${SNAT} ip daddr != @${INSIDE} masquerade`],
+}
+
+export const desired: Desired = {
+  *all(db, config) {
+    yield TRANSLATION
+    yield* uplinkEntries(config)
+    const rows = queries(db).allNetworks.all()
+    for (const row of rows) yield* networkEntries(row)
+    for (const block of outermost(rows)) yield insideElement(block)
+    for (const row of routedQueries(db).allRanges.all()) yield insideElement(row)
+    yield* routedEntries(db)
+    for (const row of everyBound(db)) yield endpointEntry(db, row)
+    for (const ip of everyClaim(db)) yield* claimEntries(db, ip)
+  },
+  one(db, id) {
+    const [kind, ...rest] = id.split('/')
+    const [first = 0, last = 0] = rest.map(Number)
+    switch (kind) {
+      case 'net': {
+        const row = queries(db).networkNumbered.get({ net: first })
+        return row ? networkEntries(row) : []
+      }
+      case 'inside':
+        return isInside(db, { first, last }) ? [insideElement({ first, last })] : []
+      case 'endpoint': {
+        const row = queries(db).endpoint.get({ net: first, address: last })
+        return row && row.boundAt !== '' ? [endpointEntry(db, row)] : []
+      }
+      case 'claim':
+        return claimEntries(db, first)
+      default:
+        return routedEntries(db)
+    }
+  },
+}
+
+function networkEntries(row: NetworkRow): Entry[] {
+  const cidr = blockText(row)
+  const gateway = row.gateway === 0 ? undefined : ipText(row.gateway)
+  return [
+    net(AREA, {
+      net: row.net,
+      cidr,
+      ...(gateway && { gateway }),
+      ...(row.vlan > 0 && { vlan: row.vlan }),
+      hostGateway: row.hostGateway,
+    }),
+    ...(row.hostGateway ? [address(AREA, { link: WORK_BRIDGE, address: `${gateway}/${lengthOf(row)}` })] : []),
+    ...(row.snat ? [element(SNAT, cidr)] : []),
+  ]
+}
+
+function endpointEntry(db: Db, row: EndpointRow): Entry {
+  const claim = routedQueries(db).claimOfEndpoint.get({ net: row.net, address: row.address })
+  return binding(AREA, {
+    net: row.net,
+    address: ipText(row.address),
+    mac: row.mac,
+    routed: claim ? [ipText(claim.ip)] : [],
+    ...(row.port && { port: row.port }),
+  })
+}
+
+/** The way to a public address; and, for a NIC that has nothing else, a network of its own. */
+function claimEntries(db: Db, ip: number): Entry[] {
+  const row = routedQueries(db).claim.get({ ip })
+  if (row === undefined) return []
+  const [text, mac, own] = [ipText(ip), row.currentMac, ROUTED_NET_BASE + row.own]
+  const way = [
+    route(AREA, { destination: `${text}/32`, link: WORK_BRIDGE }),
+    // Permanent, so that nobody is asked who has the address and nobody else can claim it.
+    neighbour(AREA, { link: WORK_BRIDGE, address: text, mac }),
+  ]
+  if (row.net > 0) return way
+  const port = row.port && { port: row.port }
+  return [
+    ...way,
+    net(AREA, { net: own, hostGateway: false }),
+    binding(AREA, { net: own, address: text, mac, routed: [], ...port }),
+  ]
+}
+
+const routedEntries = (db: Db): Entry[] =>
+  routedQueries(db).anyClaim.get()
+    ? [address(AREA, { link: WORK_BRIDGE, address: `${ROUTED_GATEWAY}/32`, scope: LINK_SCOPE })]
+    : []
+
+function uplinkEntries(config: Config): SetElement[] {
+  const uplink = config.text('uplink')
+  return uplink === '' ? [] : [element(UPLINKS, quotedInterface(uplink))]
+}
+
+/** In an interval set no element may lie in another, so of networks in each other only the outermost stand there. */
+function outermost(rows: readonly NetworkRow[]): Block[] {
+  const blocks = [...rows].sort((a, b) => a.first - b.first || b.last - a.last)
+  let end = -1
+  return blocks.filter(({ last }) => {
+    if (last <= end) return false
+    end = last
+    return true
+  })
+}
+
+function isInside(db: Db, block: Block): boolean {
+  if (queries(db).networkOn.get(block)) return queries(db).networkAround.get(block) === undefined
+  const range = routedQueries(db).rangeFrom.get({ ip: block.first })
+  return range?.first === block.first && range.last === block.last
+}
+
+const insideElement = (block: Block): SetElement =>
+  element(INSIDE, block.first === block.last ? ipText(block.first) : blockText(block))
+
+const element = (set: string, text: string): SetElement => ({
+  kind: 'element',
+  key: `${AREA}/${set}/${text}`,
+  set,
+  element: text,
+})
