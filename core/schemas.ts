@@ -9,7 +9,12 @@ export const Problem = Type.Object({ error: Type.String() })
 export const Timestamp = Type.String({ description: 'RFC 3339, UTC' })
 
 /** Free text of at most 255 characters without control characters (D17) and lone surrogates, which UTF-8 cannot hold. */
-export const FreeText = Type.String({ maxLength: 255, pattern: '^[^\\u0000-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$' })
+const PRINTABLE = '^[^\\u0000-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$'
+export const FreeText = Type.String({ maxLength: 255, pattern: PRINTABLE })
+/** An address, a prefix, a MAC: read by the rules, so that the error can say what is wrong with it. */
+export const AddressText = Type.String({ maxLength: 64, pattern: PRINTABLE })
+/** The number of a row, as a body names it. */
+export const RowId = Type.Integer({ maximum: Number.MAX_SAFE_INTEGER })
 /** What an operator calls a thing (D17). */
 export const Name = Type.String({ pattern: '^[A-Za-z0-9._ -]{1,63}$' })
 /** The shape of a tenant's id; '' is the operator. Whether there is such a tenant is asked where it is stored. */

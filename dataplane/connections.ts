@@ -28,8 +28,8 @@ export interface Ingress {
 }
 
 export interface Connections {
-  /** Those that came in from elsewhere; the node's own are left out. Some 10 ms, whatever their number. */
-  list(): Promise<Connection[]>
+  /** Those that came in from elsewhere, with `own` also those that the node opened. Some 10 ms, whatever their number. */
+  list(options?: { own?: boolean }): Promise<Connection[]>
   /** Conntrack holds neither device nor MAC: they are where the way back to the address leads now. */
   locate(address: string): Promise<Ingress>
   /** Makes conntrack forget them; resolves to how many there still were. */
@@ -45,9 +45,10 @@ export const NO_CONNECTIONS: Connections = {
 export function openConnections(route: Netlink, netfilter: Netlink): Connections {
   const entries = new WeakMap<Connection, Conntrack>()
   return {
-    async list() {
-      const own = new Set((await listAddresses(route)).map(({ cidr }) => cidr.slice(0, cidr.indexOf('/'))))
-      const found = await listConntrack(netfilter, { where: ({ src }) => !own.has(src) })
+    async list({ own = false } = {}) {
+      const addresses = own ? [] : await listAddresses(route)
+      const spared = new Set(addresses.map(({ cidr }) => cidr.slice(0, cidr.indexOf('/'))))
+      const found = await listConntrack(netfilter, { where: ({ src }) => !spared.has(src) })
       return found.map((entry) => {
         const connection = asConnection(entry)
         entries.set(connection, entry)

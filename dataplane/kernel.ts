@@ -58,7 +58,8 @@ export async function openKernel(options: KernelOptions): Promise<Plane> {
     const { bpfDir: root, portKinds, onProblem } = options
     return openPorts({ root, route: sockets.route, nft: driver.beside, owners: portKinds, onProblem })
   })
-  const drivers = [writing?.value, port.value?.driver, driver].filter((it) => it !== undefined)
+  // What judges packets comes before what lets them in: after a reboot nothing passes unjudged.
+  const drivers = [driver, port.value?.driver, writing?.value].filter((it) => it !== undefined)
   const plane = joinDrivers(drivers, () => [
     { ...nft.facility, restarts },
     netlink.facility,

@@ -1,15 +1,12 @@
 import { type Static, Type } from 'typebox'
-import { Hostname, Name, StringEnum, TenantId } from '../../core/schemas.ts'
-
-/** Addresses are read by the rules, so that the error can say which value is wrong. */
-const Text = Type.String({ maxLength: 64 })
+import { AddressText, Hostname, Name, RowId, StringEnum, TenantId } from '../../core/schemas.ts'
 
 export const PoolInput = Type.Object({
   name: Name,
-  subnet: Text,
-  gateway: Type.Optional(Text),
-  range_start: Type.Optional(Text),
-  range_end: Type.Optional(Text),
+  subnet: AddressText,
+  gateway: Type.Optional(AddressText),
+  range_start: Type.Optional(AddressText),
+  range_end: Type.Optional(AddressText),
   is_ipv6: Type.Optional(Type.Boolean()),
   tenant_id: Type.Optional(TenantId),
 })
@@ -36,7 +33,7 @@ export const Allocation = Type.Object({
   hostname: Type.String(),
 })
 export const AllocationList = Type.Object({ allocations: Type.Array(Allocation) })
-export const AllocateInput = Type.Object({ pool_id: Type.Integer(), hostname: Type.Optional(Hostname) })
+export const AllocateInput = Type.Object({ pool_id: RowId, hostname: Type.Optional(Hostname) })
 export const Allocated = Type.Object({
   status: StringEnum(['allocated']),
   id: Type.Integer(),
@@ -44,7 +41,7 @@ export const Allocated = Type.Object({
   ip: Type.String(),
   hostname: Type.String(),
 })
-export const ReleaseInput = Type.Object({ pool_id: Type.Integer(), ip: Text })
+export const ReleaseInput = Type.Object({ pool_id: RowId, ip: AddressText })
 export const Released = Type.Object({ status: StringEnum(['released']) })
 
 export const TenantQuery = Type.Object({ tenant_id: Type.Optional(TenantId) })

@@ -1,10 +1,10 @@
 import { type Static, Type } from 'typebox'
-import { InterfaceName, StringEnum } from '../../core/schemas.ts'
+import { AddressText, InterfaceName, StringEnum } from '../../core/schemas.ts'
 
 export const MODES = ['hard', 'soft'] as const
 
 export const BindingInput = Type.Object({
-  mac: Type.String({ maxLength: 64 }),
+  mac: AddressText,
   port_id: Type.Optional(Type.Union([Type.Literal(''), InterfaceName])),
   vlan_id: Type.Optional(Type.Integer({ minimum: 0, maximum: 4094 })),
   mode: Type.Optional(StringEnum(MODES)),

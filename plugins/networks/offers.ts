@@ -15,6 +15,8 @@ import type { ClaimRow, EndpointRow, NetworkRow } from './tables.ts'
 import { endpointId, toEndpoint, toNetwork } from './views.ts'
 
 export { type Endpoint, type Network, Nic, NicInput } from './schemas.ts'
+/** Name of the nft set of everything that this node serves itself (IPv4): no traffic to it is translated. */
+export { INSIDE } from './skeleton.ts'
 
 /**
  * Takes what one NIC asks for. Without a network its MAC, unless given, follows from the public address.

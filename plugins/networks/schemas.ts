@@ -1,14 +1,12 @@
 import { type Static, Type } from 'typebox'
-import { FreeText, InterfaceName, Name, StringEnum, TenantId, Timestamp } from '../../core/schemas.ts'
+import { AddressText, FreeText, InterfaceName, Name, StringEnum, TenantId, Timestamp } from '../../core/schemas.ts'
 
-/** Addresses and MACs are read by the rules, so that the error can say which value is wrong. */
-const Text = Type.String({ maxLength: 64 })
 const Flag = Type.Optional(Type.Boolean())
 
 export const NetworkInput = Type.Object({
   name: Name,
-  cidr: Text,
-  gateway: Type.Optional(Text),
+  cidr: AddressText,
+  gateway: Type.Optional(AddressText),
   vlan: Type.Optional(Type.Integer({ minimum: 1, maximum: 4094 })),
   tenant_id: Type.Optional(TenantId),
   host_gateway: Flag,
@@ -42,15 +40,15 @@ export const Endpoint = Type.Object({
   bound_at: Type.Optional(Timestamp),
 })
 export const EndpointList = Type.Object({ endpoints: Type.Array(Endpoint) })
-export const EndpointQuery = Type.Object({ mac: Type.Optional(Text) })
-export const AttachInput = Type.Object({ ip: Type.Optional(Text), mac: Type.Optional(Text) })
+export const EndpointQuery = Type.Object({ mac: Type.Optional(AddressText) })
+export const AttachInput = Type.Object({ ip: Type.Optional(AddressText), mac: Type.Optional(AddressText) })
 export const Attached = Type.Object({ status: StringEnum(['attached']), endpoint: Endpoint })
-export const MacInput = Type.Object({ mac: Text })
+export const MacInput = Type.Object({ mac: AddressText })
 export const EndpointUpdated = Type.Object({ status: StringEnum(['updated']), endpoint: Endpoint })
 export const Detached = Type.Object({ status: StringEnum(['detached']), endpoint: Endpoint })
 
 export const RangeInput = Type.Object({
-  cidr: Text,
+  cidr: AddressText,
   tenant_id: Type.Optional(TenantId),
   description: Type.Optional(FreeText),
 })
@@ -84,14 +82,14 @@ export const RangeDeleted = Type.Object({
   id: Type.String(),
   cidr: Type.String(),
 })
-export const CidrQuery = Type.Object({ cidr: Text })
+export const CidrQuery = Type.Object({ cidr: AddressText })
 
 /** What a machine asks for one NIC; at least one of `network` (id or name) and `public_ip` (`auto` or an address). */
 export const NicInput = Type.Object({
   network: Type.Optional(Type.String({ maxLength: 64 })),
-  ip: Type.Optional(Text),
-  mac: Type.Optional(Text),
-  public_ip: Type.Optional(Text),
+  ip: Type.Optional(AddressText),
+  mac: Type.Optional(AddressText),
+  public_ip: Type.Optional(AddressText),
   port: Type.Optional(InterfaceName),
 })
 /** One NIC of a machine. */
