@@ -66,7 +66,10 @@ function entered(name: string, gone: () => void): Netns {
     run: (command, ...args) => execute('nsenter', [`--net=${path}`, command, ...args]),
     spawn(command, args = [], options = {}) {
       // A test that is killed has no teardown: what it started goes with it.
-      const child = spawn('setpriv', ['--pdeathsig', 'KILL', 'nsenter', `--net=${path}`, command, ...args], {
+      // The test runner puts itself into every Node process by NODE_OPTIONS; with its signal handlers the agent would end
+      // on signals that Node ignores.
+      const bare = ['env', '--unset=NODE_OPTIONS', command, ...args]
+      const child = spawn('setpriv', ['--pdeathsig', 'KILL', 'nsenter', `--net=${path}`, ...bare], {
         stdio: ['ignore', 'pipe', 'pipe'],
         ...options,
       })
