@@ -19,7 +19,7 @@ const ended = async (agent: Agent) =>
 t.test('readers and frames are counted, and why readers are gone', async (t) => {
   const built = await rig(t)
   const { agent } = built
-  const listener = await serveEvents(t, built, { pingMs: 20 })
+  const listener = await serveEvents(t, built)
   const [one, two] = [await listen(t, listener, built), await listen(t, listener, built)]
   await built.addRules(2)
   await Promise.all([one.until(3), two.until(3)])

@@ -74,7 +74,7 @@ t.test('events-02 what is no WebSocket handshake gets an HTTP answer with {error
 
 t.test('events-02 allow-list and rate are asked at the handshake', async (t) => {
   const node = await rig(t, { config: { api_rate_burst: '2', api_rate_limit: '1' } })
-  const listener = await serveEvents(t, node, { pingMs: 20 })
+  const listener = await serveEvents(t, node)
   const headers = { authorization: BEARER }
   const { closed } = await listen(t, listener, node)
   t.match(await refusal(listener, node, '/nothing', headers), { status: 404 })
@@ -265,7 +265,7 @@ t.test('events-01 what a reader sends is ignored, and too much of it closes with
 
 t.test('events-01 pings go out, and a reader that answers stays', async (t) => {
   const node = await rig(t)
-  const listener = await serveEvents(t, node, { pingMs: 30 })
+  const listener = await serveEvents(t, node, { pingMs: 200 })
   const { socket, until } = await listen(t, listener, node)
   const mute = await listen(t, listener, node, '', { autoPong: false })
   for (let n = 0; n < 5; n++) await once(socket, 'ping')
