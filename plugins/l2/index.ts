@@ -43,8 +43,7 @@ export default defineArea(import.meta.url, {
       log.info('bridged frames no longer meet the IP hooks')
     }
     follow()
-    config.onChange((key) => key === 'bridge_netfilter' && follow())
-    return () => {}
+    return config.onChange((key) => key === 'bridge_netfilter' && follow())
   },
   rendersFrom: ['workload_uplinks'],
   desired,

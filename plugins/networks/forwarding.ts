@@ -21,7 +21,9 @@ export function followForwarding({ plane, config, read, onCommit, log }: AreaCon
     }
   }
   follow()
-  config.onChange((key) => key === 'uplink' && follow())
-  // Runs before the change that needs it is answered.
-  return onCommit(follow)
+  // Both run before the change that needs it is answered.
+  const stops = [config.onChange((key) => key === 'uplink' && follow()), onCommit(follow)]
+  return () => {
+    for (const stop of stops) stop()
+  }
 }
