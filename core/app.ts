@@ -3,7 +3,6 @@
  * What listens on the network is opened by main.ts once this is done.
  */
 import { join } from 'node:path'
-import autoload from '@fastify/autoload'
 import type { FastifyBaseLogger, FastifyInstance, RouteOptions } from 'fastify'
 import type { KernelOptions } from '../dataplane/kernel.ts'
 import type { Plane } from '../dataplane/plane.ts'
@@ -45,6 +44,7 @@ import { openPipeline, type Pipeline } from './state/mutate.ts'
 import { type Overrides, openOverrides } from './state/overrides.ts'
 import { openStore, type Store } from './state/store.ts'
 import { type WatchedStore, watchStore } from './state/watched.ts'
+import { mountAreas } from './transport/areas.ts'
 import { mountControl } from './transport/control.ts'
 import { addConventions, openServer } from './transport/conventions.ts'
 import { openTails, type Tails } from './transport/tail.ts'
@@ -58,7 +58,7 @@ export interface BuildOptions {
   environment: Readonly<Record<string, string | undefined>>
   log: FastifyBaseLogger
   /** Its `lock` is the file that processes of the plane must keep open while they touch the kernel. */
-  openPlane: (options: Required<Omit<KernelOptions, 'bpfDir'>>) => Promise<Plane>
+  openPlane: (options: Required<Omit<KernelOptions, 'bpfDir' | 'responderSocket' | 'classifier'>>) => Promise<Plane>
   /** Test seams: the clock, the store, areas that have no folder, and the names of those that shall be loaded. */
   now?: () => Date
   openStore?: (stateDir: string) => Store
@@ -110,8 +110,7 @@ declare module 'fastify' {
 const PLUGINS = join(import.meta.dirname, '..', 'plugins')
 
 export async function build(options: BuildOptions): Promise<Agent> {
-  const { stateDir, log } = options
-  const now = options.now ?? (() => new Date())
+  const { stateDir, log, now = () => new Date() } = options
   const lock = await lockState(stateDir)
   const overrides = openOverrides(join(stateDir, 'overrides.json'))
 
@@ -133,11 +132,13 @@ export async function build(options: BuildOptions): Promise<Agent> {
   for (const area of areas) if (!disabled.has(area.name)) store.migrate(area.name, area.dir)
 
   const metrics = openMetrics({ areas: areas.map(({ name }) => name), gates: GATES, now, log })
+  let mend: () => unknown = () => {}
   const opened = await options.openPlane({
     skeletons: areas.flatMap((area) => (disabled.has(area.name) ? [] : skeletonOf(area))),
     owners: ownersOf(areas),
     portKinds: portKindsOf(areas),
     onProblem: (error) => log.error({ err: error }, 'the data plane has a problem'),
+    onLoss: () => void mend(),
     lock: lock.fd,
   })
   const plane = watchPlane(opened, metrics.plane)
@@ -154,6 +155,7 @@ export async function build(options: BuildOptions): Promise<Agent> {
     now,
     mutate: (origin, rule) => pipeline.mutate(area, origin, rule),
     onCommit: (listener) => outbox.onWake(listener),
+    keys: credentials.keys,
   })
   const troubles = new Map<string, string>()
   const drift = openDrift({
@@ -168,6 +170,7 @@ export async function build(options: BuildOptions): Promise<Agent> {
     troubles,
     clock: options.clock,
   })
+  mend = () => pipeline.exclusively(() => drift.mend(false))
   const pipeline = openPipeline({
     store,
     plane,
@@ -260,7 +263,7 @@ export async function build(options: BuildOptions): Promise<Agent> {
   metrics.http.mount(app)
   metrics.add({ name: 'core', prefix: 'stratum_', metrics: agentReadings, context: { agent, loop } })
   for (const { name, metrics: own = [] } of enabled.values()) metrics.add(sourceOf(name, own, contextOf(name)))
-  await mountAreas(app, options, plugins)
+  await mountAreas(app, PLUGINS, plugins, options.extraAreas)
   await mountControl(app, agent, [...enabled.values()])
   await app.ready()
 
@@ -277,21 +280,4 @@ export async function build(options: BuildOptions): Promise<Agent> {
 async function chosenPlugins({ extraAreas = [], only }: BuildOptions): Promise<AreaPlugin[]> {
   const found = await discoverAreas(PLUGINS)
   return [...(only ? found.filter(({ area }) => only.includes(area.name)) : found), ...extraAreas]
-}
-
-/** Folders are mounted by autoload, which orders them by their needs; areas without a folder one by one. */
-async function mountAreas(app: FastifyInstance, options: BuildOptions, plugins: readonly AreaPlugin[]): Promise<void> {
-  const names = new Set(plugins.map(({ area }) => area.name))
-  await app.register(autoload, {
-    dir: PLUGINS,
-    maxDepth: 1,
-    forceESM: true,
-    dirNameRoutePrefix: false,
-    options: { prefix: '/api/v1' },
-    matchFilter: (path: string) => {
-      const name = /^\/([a-z0-9-]+)\/index\.js$/.exec(path)?.[1]
-      return name !== undefined && names.has(name)
-    },
-  })
-  for (const plugin of options.extraAreas ?? []) await app.register(plugin, { prefix: '/api/v1' })
 }

@@ -25,7 +25,9 @@ import type { PortKind } from '../dataplane/bpf/port/entries.ts'
 import type { Entry } from '../dataplane/entry.ts'
 import type { Plane } from '../dataplane/plane.ts'
 import type { Config, ConfigKeys } from './config.ts'
+import type { KeyResolver } from './gates/bearer.ts'
 import type { Origin } from './state/events.ts'
+import type { Admits, Holdings } from './tenancy.ts'
 
 export type Db = BetterSQLite3Database
 export type TypedApp = FastifyInstance<
@@ -71,6 +73,8 @@ export interface Desired {
   all(db: Db, config: Config): Iterable<Entry>
   one(db: Db, id: string, config: Config): Entry[]
 }
+/** The same, for an area that renders otherwise by what this node can do: given the kinds of entries that it carries out. */
+export type DesiredBy = (kinds: Plane['kinds']) => Desired
 
 /** What an area's timers and sessions may use. */
 export interface AreaContext {
@@ -83,6 +87,8 @@ export interface AreaContext {
   mutate<T>(origin: Origin, rule: Rule<T>): Promise<Mutation<T>>
   /** Runs after every commit; returns how to stop that. */
   onCommit(listener: () => void): () => void
+  /** Who finds the callers of keys `<kind>_<id>_<secret>`, by kind. An area that keeps some adds itself when it starts. */
+  keys: Map<string, KeyResolver>
 }
 export type Stop = () => Promise<void> | void
 
@@ -107,12 +113,22 @@ export interface Reading<Context> {
   /** Tells an operator what the value means. */
   help: string
   type: 'gauge' | 'counter'
-  /** Their values must be few and known beforehand: never an id, an address, or text from outside. */
+  /** Their values must be few: never an address or text from outside, an id only where a setting bounds how many are shown. */
   labels?: readonly string[]
   /** Must be cheap: a count by an index, no walk. Should it throw, the area is left out of this answer, and that is counted. */
   read(context: Context): Iterable<Sample> | Promise<Iterable<Sample>>
 }
 export type AreaMetric = Reading<AreaContext>
+
+/** Paths of an area that need more of the node than the area does. */
+export interface Part {
+  /** Text of its 503. */
+  name: string
+  /** Paths below /api/v1; no prefix of the area covers them. */
+  prefixes: readonly string[]
+  /** Facilities of the data plane. One that no node has stands for what this agent does not do; then there are no routes. */
+  requires: readonly string[]
+}
 
 export interface Area {
   /** Log child, metric subsystem, table prefix, gRPC health name, and the text of its 503. */
@@ -121,6 +137,11 @@ export interface Area {
   prefixes: readonly string[]
   /** Areas that must be loaded before this one. */
   needs?: readonly string[]
+  /**
+   * For entries that follow from what another area stores: its name, which is one of `needs`, to the ids of this area's refs
+   * that may render otherwise when a change touches its ref `id`. Asked of the rows before the change and after it.
+   */
+  follows?: Readonly<Record<string, (db: Db, id: string) => Iterable<string>>>
   /** Event type → schema of its data. */
   events?: Record<string, TSchema>
   /** Configuration keys that the area brings. */
@@ -134,10 +155,16 @@ export interface Area {
   port?: readonly PortKind[]
   /** Facilities of the data plane without which the area is off (503). */
   requires?: readonly string[]
+  /** What alone answers 503 where this node lacks what it needs, while the area does its work. */
+  parts?: readonly Part[]
+  /** For the area that keeps the tenants: what each of them may have. All others ask `admit` (core/tenancy.ts). */
+  admits?: Admits
+  /** What the area keeps for tenants: how much it is, and how it goes with the tenant. */
+  holdings?: Holdings
   routes(app: TypedApp): void
   /** Routes for the local CLI only, below /control/v1/<name>. Changes are refused while the licence is frozen. */
   control?(app: TypedApp): void
-  desired?: Desired
+  desired?: Desired | DesiredBy
   /** What `GET /metrics` shows of the area; each stands in the table of its README. */
   metrics?: readonly AreaMetric[]
   /** Sessions and timers. Stopped in reverse order; must leave the kernel as it is. */

@@ -6,14 +6,18 @@ import type { KindOwners } from '../dataplane/bpf/port/driver.ts'
 import type { PortKind } from '../dataplane/bpf/port/entries.ts'
 import type { Skeleton } from '../dataplane/nft/skeleton.ts'
 import type { Plane } from '../dataplane/plane.ts'
-import type { AreaPlugin, LoadedArea } from './area.ts'
+import type { AreaPlugin, Desired, LoadedArea, Part } from './area.ts'
 
 export interface AreaStates {
   /** The area on whose prefixes `path` (below /api/v1) lies. */
   owner(path: string): string | undefined
+  /** Name of the area, or of the part of one, that is off and on whose prefixes `path` lies. */
+  offAt(path: string): string | undefined
   /** Why the area is off; undefined while it is on. */
   reasonOff(area: string): string | undefined
   turnOff(area: string, reason: string): void
+  turnOffPart(part: Part): void
+  /** The areas, without their parts. */
   all(): { name: string; reason: string | undefined }[]
 }
 
@@ -38,6 +42,8 @@ export function inOrder(areas: readonly LoadedArea[]): LoadedArea[] {
     if (done.has(area)) return
     if (open.has(area)) throw new Error(`area ${area.name} needs itself through its own needs`)
     open.add(area)
+    const unneeded = Object.keys(area.follows ?? {}).find((name) => !area.needs?.includes(name))
+    if (unneeded !== undefined) throw new Error(`area ${area.name} follows ${unneeded}, which is none of its needs`)
     for (const name of area.needs ?? []) {
       const needed = byName.get(name)
       if (needed === undefined) throw new Error(`area ${area.name} needs ${name}, which this build does not have`)
@@ -59,19 +65,35 @@ export function checkDisabled(areas: readonly LoadedArea[], disabled: ReadonlySe
 
 export function areaStates(areas: readonly LoadedArea[]): AreaStates {
   const off = new Map<string, string>()
+  const offParts = new Set<Part>()
   // Longest prefix first, so that an area may own a path below another's.
   const prefixes = areas
-    .flatMap((area) => area.prefixes.map((prefix) => ({ prefix, area: area.name })))
+    .flatMap((area) => [
+      ...area.prefixes.map((prefix) => ({ prefix, area: area.name, part: undefined })),
+      ...(area.parts ?? []).flatMap((part) => part.prefixes.map((prefix) => ({ prefix, area: area.name, part }))),
+    ])
     .sort((a, b) => b.prefix.length - a.prefix.length)
   const covers = (prefix: string, path: string) =>
     path.startsWith(prefix) && (path.length === prefix.length || path[prefix.length] === '/')
+  const at = (path: string) => prefixes.find(({ prefix }) => covers(prefix, path))
   return {
-    owner: (path) => prefixes.find(({ prefix }) => covers(prefix, path))?.area,
+    owner: (path) => at(path)?.area,
+    offAt(path) {
+      const { area = '', part } = at(path) ?? {}
+      return off.has(area) || (part && offParts.has(part)) ? (part?.name ?? area) : undefined
+    },
     reasonOff: (area) => off.get(area),
     turnOff: (area, reason) => void off.set(area, reason),
+    turnOffPart: (part) => void offParts.add(part),
     all: () => areas.map(({ name }) => ({ name, reason: off.get(name) })),
   }
 }
+
+/** How an area renders on this node; undefined for one that has nothing in the kernel. */
+export const desiredOn = (
+  { kinds }: Pick<Plane, 'kinds'>,
+  { desired }: Pick<LoadedArea, 'desired'>,
+): Desired | undefined => (typeof desired === 'function' ? desired(kinds) : desired)
 
 /** The static nft text of an area, as the driver takes it. */
 export function skeletonOf({ name, nft }: LoadedArea): Skeleton[] {
@@ -98,14 +120,20 @@ export function ownersOf(areas: readonly LoadedArea[]): Map<string, number> {
   return new Map(areas.flatMap(({ name, netlink }) => (netlink ? [[name, netlink.owner] as const] : [])))
 }
 
-/** Turns off the areas that ask for a facility which this node does not have, and those that need such an area. */
+/** Turns off the areas and parts that ask for a facility which this node does not have, and areas that need such an area. */
 export function turnOffUnsupported(areas: readonly LoadedArea[], plane: Plane, states: AreaStates): void {
   const facilities = new Map(plane.check().map((facility) => [facility.name, facility]))
+  const missingOf = ({ requires = [] }: Pick<LoadedArea, 'requires'>) =>
+    requires.find((name) => !facilities.get(name)?.available)
+  const why = (missing: string) => facilities.get(missing)?.detail ?? `${missing} is not there`
   for (const area of areas) {
+    for (const part of area.parts ?? []) {
+      if (missingOf(part)) states.turnOffPart(part)
+    }
     if (states.reasonOff(area.name) !== undefined) continue
-    const missing = area.requires?.find((name) => !facilities.get(name)?.available)
+    const missing = missingOf(area)
     const off = area.needs?.find((name) => states.reasonOff(name) !== undefined)
-    if (missing) states.turnOff(area.name, facilities.get(missing)?.detail ?? `${missing} is not there`)
+    if (missing) states.turnOff(area.name, why(missing))
     else if (off) states.turnOff(area.name, `needs ${off}, which is off`)
   }
 }

@@ -56,7 +56,8 @@ export interface MutableConfig extends Config {
   detect(key: string, value: string): Promise<void>
 }
 
-const CREDENTIAL = /token|key|secret|password/
+/** A limit counts credentials and is none. */
+const CREDENTIAL = /^(?!max_).*(token|key|secret|password)/
 /** Names that contain a credential word but hold file paths. */
 const PATH_KEYS = new Set(['tls_key', 'license_trusted_keys'])
 

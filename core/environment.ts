@@ -16,4 +16,14 @@ export function placesFrom(environment: Readonly<Record<string, string | undefin
   }
 }
 
+/**
+ * Whether the firewall's rules may be judged by the eBPF classifier: unless STRATUM_CLASSIFIER is `off`.
+ * @throws Error for any other word than on and off
+ */
+export function mayClassify({ STRATUM_CLASSIFIER: word = '' }: Readonly<Record<string, string | undefined>>): boolean {
+  if (!['', 'on', 'off'].includes(word)) throw new Error('STRATUM_CLASSIFIER must be on or off')
+  return word !== 'off'
+}
+
+export const responderSocket = (places: Places): string => `${places.runDir}/responder.sock`
 export const controlSocket = (places: Places): string => `${places.runDir}/control.sock`

@@ -22,9 +22,9 @@ export const noSuchPath = () => new ApiError(404, 'NO_SUCH_PATH', 'no such path'
 export const conflict = (code: string, message: string) => new ApiError(409, code, message)
 /** `<thing> already exists` (D8). */
 export const alreadyExists = (thing: string) => conflict('ALREADY_EXISTS', `${thing} already exists`)
-/** `limit reached: <what> (<n>)` (D20). */
-export const limitReached = (what: string, limit: number) =>
-  conflict('LIMIT_REACHED', `limit reached: ${what} (${limit})`)
+/** `limit reached: <what> (<n>)` (D20), and `why` where it is not the one that is configured. */
+export const limitReached = (what: string, limit: number, why?: string) =>
+  conflict('LIMIT_REACHED', `limit reached: ${what} (${limit})${why === undefined ? '' : `: ${why}`}`)
 /** `<name> service not available`: the subsystem is off on this node. */
 export const notAvailable = (name: string) => new ApiError(503, 'NOT_AVAILABLE', `${name} service not available`)
 export const tooMany = (code: string, message: string, retryAfterSeconds: number) =>

@@ -11,6 +11,9 @@ export const Timestamp = Type.String({ description: 'RFC 3339, UTC' })
 /** Free text of at most 255 characters without control characters (D17) and lone surrogates, which UTF-8 cannot hold. */
 const PRINTABLE = '^[^\\u0000-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$'
 export const FreeText = Type.String({ maxLength: 255, pattern: PRINTABLE })
+/** The same of another length, for what the rules read: the error can then say what is wrong with it. */
+export const Printable = (maxLength: number, description?: string) =>
+  Type.String({ maxLength, pattern: PRINTABLE, ...(description && { description }) })
 /** An address, a prefix, a MAC: read by the rules, so that the error can say what is wrong with it. */
 export const AddressText = Type.String({ maxLength: 64, pattern: PRINTABLE })
 /** The number of a row, as a body names it. */

@@ -1,4 +1,5 @@
 /** The connections that conntrack knows, and ending them. Addresses and ports are those before translation. */
+import { readFileSync } from 'node:fs'
 import { listAddresses } from './netlink/address.ts'
 import { deleteConntrack, listConntrack } from './netlink/conntrack.ts'
 import type { Conntrack, Tuple } from './netlink/ctnetlink.ts'
@@ -30,6 +31,8 @@ export interface Ingress {
 export interface Connections {
   /** Those that came in from elsewhere, with `own` also those that the node opened. Some 10 ms, whatever their number. */
   list(options?: { own?: boolean }): Promise<Connection[]>
+  /** How many conntrack knows, those of the node itself included; costs nothing, however many. */
+  count(): number
   /** Conntrack holds neither device nor MAC: they are where the way back to the address leads now. */
   locate(address: string): Promise<Ingress>
   /** Makes conntrack forget them; resolves to how many there still were. */
@@ -38,6 +41,7 @@ export interface Connections {
 
 export const NO_CONNECTIONS: Connections = {
   list: async () => [],
+  count: () => 0,
   locate: async () => ({}),
   end: async () => 0,
 }
@@ -55,12 +59,23 @@ export function openConnections(route: Netlink, netfilter: Netlink): Connections
         return connection
       })
     },
+    count,
     locate: (address) => locate(route, address),
     end: (connections) =>
       deleteConntrack(
         netfilter,
         connections.flatMap((connection) => entries.get(connection) ?? []),
       ),
+  }
+}
+
+/** nf_conntrack_count of this process's namespace; nothing is tracked where there is no such file. */
+function count(): number {
+  try {
+    return Number(readFileSync('/proc/sys/net/netfilter/nf_conntrack_count', 'utf8'))
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return 0
+    throw error
   }
 }
 

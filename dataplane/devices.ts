@@ -1,17 +1,33 @@
 /** The network devices of this node as they are now, whoever made them. */
 import { bridgedFramesMeetHooks, keepBridgedFramesFromHooks } from './bridge-netfilter.ts'
-import { ensureForwarding } from './forwarding.ts'
+import { type Address, listAddresses } from './netlink/address.ts'
+import { NETLINK_ROUTE } from './netlink/bind.ts'
+import { type BondState, readBond } from './netlink/bond.ts'
+import { type FdbRow, listFdb } from './netlink/fdb.ts'
 import { type Link, listLinks } from './netlink/link.ts'
+import { openMonitor, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR } from './netlink/monitor.ts'
+import { lookupUse, type OwnUse } from './netlink/own-use.ts'
 import type { Netlink } from './netlink/socket.ts'
 import { listNics, type Nic } from './nics.ts'
 
 export interface Devices {
   /** All links, loopback included. Rejects with {@link KernelError}. */
   links(): Promise<Link[]>
+  /** All addresses of all links. Rejects with {@link KernelError}. */
+  addresses(): Promise<Address[]>
+  /** A bond, and those of `members` that are in it; undefined when there is no such bond. Rejects with {@link KernelError}. */
+  bond(name: string, members: readonly string[]): Promise<BondState | undefined>
+  /** Calls `listener` when addresses came or went, or that may be so; returns how to stop that. */
+  onAddresses(listener: () => void): () => void
+  /** Where a VXLAN device sends frames, what it learned included. Rejects with {@link KernelError}. */
+  fdb(index: number): Promise<FdbRow[]>
   /** The cards, by name. Rejects with {@link KernelError}. */
   nics(): Promise<Nic[]>
-  /** Lets what comes in by a device be forwarded; false when there was nothing to do. Throws without privilege. */
-  ensureForwarding(device: string): boolean
+  /**
+   * What this node uses an address for itself: `local` when it is one of its own, on whatever device, `broadcast` and the
+   * like; undefined when packets to it would leave the node. Rejects with {@link KernelError}.
+   */
+  useOf(address: string): Promise<OwnUse | undefined>
   /** Whether bridged frames meet the IP hooks of this node. */
   bridgedFramesMeetHooks(): boolean
   /** Ends that, for every bridge of this node. Throws without privilege. */
@@ -20,8 +36,12 @@ export interface Devices {
 
 export const openDevices = (route: Netlink, generic: Netlink): Devices => ({
   links: () => listLinks(route),
+  addresses: () => listAddresses(route),
+  bond: (name, members) => readBond(route, name, members),
+  onAddresses: followAddresses,
+  fdb: (index) => listFdb(route, index),
   nics: () => listNics(route, generic),
-  ensureForwarding,
+  useOf: (address) => lookupUse(route, address),
   bridgedFramesMeetHooks,
   keepBridgedFramesFromHooks,
 })
@@ -29,8 +49,23 @@ export const openDevices = (route: Netlink, generic: Netlink): Devices => ({
 /** No kernel to ask. */
 export const NO_DEVICES: Devices = {
   links: async () => [],
+  addresses: async () => [],
+  bond: async () => undefined,
+  onAddresses: () => () => {},
+  fdb: async () => [],
   nics: async () => [],
-  ensureForwarding: () => false,
+  useOf: async () => undefined,
   bridgedFramesMeetHooks: () => false,
   keepBridgedFramesFromHooks: () => {},
+}
+
+function followAddresses(listener: () => void): () => void {
+  const monitor = openMonitor({
+    protocol: NETLINK_ROUTE,
+    groups: [RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR],
+    onMessage: listener,
+    onOverflow: listener,
+    onError: listener,
+  })
+  return () => monitor.close()
 }

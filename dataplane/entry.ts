@@ -4,13 +4,25 @@
  *
  * `key` is unique over all areas and begins with `<area>/`, so that one area's objects can be told from another's.
  */
+import { type FilterEntry, filterFingerprint, isFilter } from './bpf/firewall/entries.ts'
+import { isVip, type VipEntry, vipFingerprint } from './bpf/lb/entries.ts'
 import { type PortEntry, portFingerprint } from './bpf/port/entries.ts'
 import { digest } from './digest.ts'
 import { isNetlink, type NetlinkEntry } from './netlink/entries.ts'
 import { netlinkFingerprint, sameNetlink } from './netlink/sameness.ts'
+import { isResponder, type ResponderEntry, responderFingerprint } from './responder/entries.ts'
 import { atOnce, type Steps } from './slices.ts'
 
-export type Entry = OrderedRule | Chain | SetElement | PortEntry | NetlinkEntry
+export type Entry =
+  | OrderedRule
+  | Chain
+  | SetElement
+  | FilterEntry
+  | VipEntry
+  | PortEntry
+  | NetlinkEntry
+  | ResponderEntry
+  | Forwarding
 
 /** A rule of an ordered list: packets meet the rules of one list by ascending `rank`, and the first match decides. */
 export interface OrderedRule {
@@ -47,6 +59,20 @@ export interface SetElement {
   value?: string
 }
 
+/** Somebody needs that what comes in by `device` is forwarded. */
+export interface Forwarding {
+  kind: 'forwarding'
+  key: string
+  device: string
+}
+
+/** `holder` tells apart those who need it of the same device; `device` is a name that the kernel would take. */
+export const forwarding = (area: string, device: string, holder: string): Forwarding => ({
+  kind: 'forwarding',
+  key: `${area}/forwarding/${device}/${holder}`,
+  device,
+})
+
 /** Digest of an observed entry that does not hold what its marks say. */
 export const DAMAGED = 'damaged'
 
@@ -78,7 +104,12 @@ export function sameEntry(a: Entry | undefined, b: Entry | undefined): boolean {
 /** Everything about an entry that the kernel must hold, as one comparable string. */
 export function fingerprint(entry: Entry): string {
   if (isNetlink(entry)) return netlinkFingerprint(entry)
+  if (isResponder(entry)) return responderFingerprint(entry)
+  if (isFilter(entry)) return filterFingerprint(entry)
+  if (isVip(entry)) return vipFingerprint(entry)
   switch (entry.kind) {
+    case 'forwarding':
+      return `forwarding ${entry.device}`
     case 'rule':
       return `rule ${entry.list} ${entry.rank.join('.')} ${entry.digest ?? digest(entry.text)}`
     case 'chain':

@@ -1,10 +1,18 @@
 /** The plane over the real kernel. What this node cannot do is a facility that is off, with the reason; nothing throws. */
+import { NO_FILTER } from './bpf/firewall/filter.ts'
+import { takeOffClassifier } from './bpf/firewall/left.ts'
+import { classifierAttached, openClassifier } from './bpf/firewall/open.ts'
+import { NO_BALANCER } from './bpf/lb/balancer.ts'
+import { openBalancer, removeBalancer } from './bpf/lb/open.ts'
 import type { KindOwners } from './bpf/port/driver.ts'
 import { NO_PORTS, openPorts } from './bpf/port/open.ts'
 import { bridgedFramesMeetHooks } from './bridge-netfilter.ts'
 import { NO_CONNECTIONS, openConnections } from './connections.ts'
 import { NO_DEVICES, openDevices } from './devices.ts'
+import { forwardingDriver } from './forwarding.ts'
+import { inTurn, leftClassifier } from './judges.ts'
 import { NETLINK_GENERIC, NETLINK_NETFILTER, NETLINK_ROUTE } from './netlink/bind.ts'
+import { whyNoBonds } from './netlink/bond.ts'
 import { followDefaultRoute, NO_DEFAULT_ROUTE } from './netlink/default-route.ts'
 import { openNetlinkDriver } from './netlink/driver.ts'
 import { openNetlink } from './netlink/socket.ts'
@@ -13,6 +21,7 @@ import { openGeneration } from './nft/generation.ts'
 import { openNft } from './nft/session.ts'
 import type { Skeleton } from './nft/skeleton.ts'
 import { type Facility, joinDrivers, type Plane } from './plane.ts'
+import { NO_LEASES, openResponder } from './responder/driver.ts'
 
 export interface KernelOptions {
   skeletons: readonly Skeleton[]
@@ -24,12 +33,18 @@ export interface KernelOptions {
   portKinds: KindOwners
   /** Told of what goes wrong outside any change, such as a port that cannot be guarded. */
   onProblem(error: unknown): void
+  /** false: the rules of the firewall are judged by nft, also where the kernel could do better. Default: true. */
+  classifier?: boolean
+  /** Path of the control socket of the process that answers DNS and DHCP. */
+  responderSocket: string
+  /** Told when a driver has lost by itself what it held, so that it must be brought to what shall be. */
+  onLoss(): void
   /** An open file that the nft helper keeps open as long as it lives. */
   lock?: number
 }
 
 export async function openKernel(options: KernelOptions): Promise<Plane> {
-  const { skeletons, owners, lock } = options
+  const { skeletons, owners, lock, onProblem } = options
   let restarts = 0
   const nft = await attempt('nft', 'nftables table inet stratum', async () => {
     const session = await openNft(lock, () => void restarts++)
@@ -50,27 +65,71 @@ export async function openKernel(options: KernelOptions): Promise<Plane> {
   })
   const sockets = reading.value
   // Whoever may not change anything may still look.
-  const writing = sockets && (await attempt('netlink', reading.facility.detail, () => openNetlinkDriver({ owners })))
+  const writing =
+    sockets && (await attempt('netlink', reading.facility.detail, () => openNetlinkDriver({ owners, onProblem })))
   const netlink = writing ?? reading
+  const bonding = await attempt('bonding', 'bonds', async () => {
+    if (!sockets || !writing?.value) throw new Error('needs netlink')
+    const why = await whyNoBonds(sockets.route)
+    if (why !== undefined) throw new Error(why)
+  })
   const driver = nft.value && nftDriver(nft.value.session, skeletons, nft.value.generation)
+  const { bpfDir: root } = options
+  const classifier = await attempt('classifier', 'firewall rules in eBPF', async () => {
+    if (options.classifier === false) throw new Error('switched off (STRATUM_CLASSIFIER=off)')
+    if (!driver) throw new Error('needs nft')
+    return openClassifier({ root, onProblem })
+  })
   const port = await attempt('port', 'programs on the ports of br-work', async () => {
     if (!sockets || !driver) throw new Error('needs netlink and nft')
-    const { bpfDir: root, portKinds, onProblem } = options
-    return openPorts({ root, route: sockets.route, nft: driver.beside, owners: portKinds, onProblem })
+    return openPorts({ root, route: sockets.route, nft: driver.beside, owners: options.portKinds, onProblem })
   })
+  const balancer = await attempt('balancer', 'virtual addresses in eBPF', async () => {
+    try {
+      if (!sockets || !classifier.value) throw new Error('needs netlink and the classifier')
+      return await openBalancer({ root, route: sockets.route, onProblem })
+    } catch (error) {
+      // What an earlier agent has attached would take packets that are nft's now.
+      await removeBalancer(root)
+      throw error
+    }
+  })
+  const balancing = balancer.value
+  const responder = await attempt('responder', 'answers DNS and DHCP', () =>
+    openResponder({ path: options.responderSocket, onProblem: options.onProblem, onLoss: options.onLoss }),
+  )
   // What judges packets comes before what lets them in: after a reboot nothing passes unjudged.
-  const drivers = [driver, port.value?.driver, writing?.value].filter((it) => it !== undefined)
+  const judging = classifier.value
+  const drivers = [
+    ...[judging?.rules, driver, judging?.defaults],
+    ...[port.value?.driver, balancing?.driver, writing?.value, forwardingDriver(), responder.value],
+    // Without nft nobody would judge in its place.
+    driver && !judging
+      ? leftClassifier(
+          () => classifierAttached(root),
+          () => takeOffClassifier(root),
+        )
+      : undefined,
+  ].filter((it) => it !== undefined)
   const plane = joinDrivers(drivers, () => [
     { ...nft.facility, restarts },
     netlink.facility,
+    bonding.facility,
+    { ...classifier.facility, ...(judging && { detail: judging.filter.detail() }) },
     portFacility(port.facility),
+    { ...balancer.facility, ...(balancing && { detail: balancing.balancer.detail() }) },
+    { ...responder.facility, restarts: responder.value?.restarts() ?? 0 },
   ])
   return {
     ...plane,
+    apply: inTurn(plane.apply),
+    filter: judging?.filter ?? NO_FILTER,
     connections: sockets ? openConnections(sockets.route, sockets.netfilter) : NO_CONNECTIONS,
     defaultRoute: sockets?.defaultRoute ?? NO_DEFAULT_ROUTE,
     devices: sockets ? openDevices(sockets.route, sockets.generic) : NO_DEVICES,
     ports: port.value?.ports ?? NO_PORTS,
+    balancer: balancing?.balancer ?? NO_BALANCER,
+    leases: responder.value?.leases ?? NO_LEASES,
     addExpiring: async (set, elements) => driver?.addExpiring(set, elements),
     async close() {
       await plane.close()

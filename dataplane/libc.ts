@@ -9,6 +9,28 @@ import koffi, { type KoffiFunc } from 'koffi'
 /** The program itself, which has libc loaded already under whatever name this system gives it. */
 const library = koffi.load(null)
 
+/** sys/uio.h, sys/socket.h */
+koffi.struct('iovec', { iov_base: 'void *', iov_len: 'size_t' })
+koffi.struct('msghdr', {
+  msg_name: 'void *',
+  msg_namelen: 'uint32_t',
+  msg_iov: 'iovec *',
+  msg_iovlen: 'size_t',
+  msg_control: 'void *',
+  msg_controllen: 'size_t',
+  msg_flags: 'int',
+})
+interface Msghdr {
+  msg_name: Uint8Array
+  msg_namelen: number
+  msg_iov: { iov_base: Uint8Array; iov_len: number }
+  msg_iovlen: number
+  msg_control: Uint8Array
+  msg_controllen: number
+  msg_flags: number
+}
+type Message = KoffiFunc<(fd: number, message: Msghdr, flags: number) => number | bigint>
+
 type Transfer = KoffiFunc<(fd: number, bytes: Uint8Array, length: number, flags: number) => number | bigint>
 
 const calls: {
@@ -20,6 +42,11 @@ const calls: {
     (fd: number, bytes: Uint8Array, length: number, flags: number, to: Uint8Array, size: number) => number | bigint
   >
   recv: Transfer
+  recvmsg: Message
+  sendmsg: Message
+  if_nametoindex: KoffiFunc<(name: string) => number>
+  recvmmsg: KoffiFunc<(fd: number, headers: number, count: number, flags: number, timeout: number) => number>
+  sendmmsg: KoffiFunc<(fd: number, headers: number, count: number, flags: number) => number>
   close: KoffiFunc<(fd: number) => number>
   setns: KoffiFunc<(fd: number, kind: number) => number>
   strerror: KoffiFunc<(errno: number) => string>
@@ -33,6 +60,12 @@ const calls: {
     'long sendto(int fd, const void *bytes, size_t length, int flags, const void *to, uint32_t size)',
   ),
   recv: library.func('long recv(int fd, void *bytes, size_t length, int flags)'),
+  // Pointers as numbers, which koffi passes faster: these two are called for every few datagrams.
+  recvmmsg: library.func('int recvmmsg(int fd, size_t headers, uint32_t count, int flags, size_t timeout)'),
+  sendmmsg: library.func('int sendmmsg(int fd, size_t headers, uint32_t count, int flags)'),
+  recvmsg: library.func('long recvmsg(int fd, _Inout_ msghdr *message, int flags)'),
+  sendmsg: library.func('long sendmsg(int fd, const msghdr *message, int flags)'),
+  if_nametoindex: library.func('uint32_t if_nametoindex(const char *name)'),
   close: library.func('int close(int fd)'),
   setns: library.func('int setns(int fd, int kind)'),
   strerror: library.func('const char *strerror(int errno)'),
@@ -109,6 +142,14 @@ export function setOption(fd: number, level: number, name: number, value: number
   checked(calls.setsockopt(fd, level, name, int, int.length))
 }
 
+/** setsockopt(2) for options that are bytes, such as SO_BINDTODEVICE. Throws {@link KernelError}. */
+export function setOptionBytes(fd: number, level: number, name: number, value: Uint8Array): void {
+  checked(calls.setsockopt(fd, level, name, value, value.length))
+}
+
+/** Number of a device in the namespace of the calling thread; 0 when there is none of that name. */
+export const deviceIndex = (name: string): number => calls.if_nametoindex(name)
+
 /** send(2) of one datagram for which the kernel waits for no lock. Throws {@link KernelError}. */
 export function sendNow(fd: number, bytes: Uint8Array): void {
   if (Number(calls.send(fd, bytes, bytes.length, 0)) < 0) throw new KernelError(koffi.errno())
@@ -154,6 +195,62 @@ export function receiveAsync(fd: number, into: Uint8Array, flags: number): Promi
     })
   })
 }
+
+/**
+ * Where the bytes lie in memory, to be put into a structure for the kernel. They must have memory of their own outside
+ * of the heap (Buffer.alloc of some hundred bytes or more) and be referred to for as long as the kernel may use them.
+ */
+export function addressOf(bytes: Uint8Array): number {
+  return Number(koffi.address(bytes))
+}
+
+/**
+ * recvmmsg(2) without waiting; `headers` is the {@link addressOf} of an array of struct mmsghdr. Returns how many
+ * datagrams came, or the negative errno; never throws.
+ */
+export function receiveMany(fd: number, headers: number, count: number): number {
+  const result = calls.recvmmsg(fd, headers, count, MSG_DONTWAIT, 0)
+  return result < 0 ? -koffi.errno() : result
+}
+
+/** sendmmsg(2) without waiting, as {@link receiveMany}: how many datagrams went, or the negative errno of the first. */
+export function sendMany(fd: number, headers: number, count: number): number {
+  const result = calls.sendmmsg(fd, headers, count, MSG_DONTWAIT)
+  return result < 0 ? -koffi.errno() : result
+}
+
+/** One datagram and what the kernel says of it (cmsg(3)): what is filled in reaches as far as the lengths say. */
+export interface Datagram {
+  bytes: Uint8Array
+  /** An encoded sockaddr: from where it came, or to where it goes. */
+  peer: Uint8Array
+  control: Uint8Array
+}
+
+/**
+ * recvmsg(2) without waiting. Returns the lengths of bytes, or the negative errno; never throws. What does not fit is cut
+ * off, so that a length which fills its room may stand for more.
+ */
+export function receiveMessage(fd: number, into: Datagram): { length: number; control: number } | number {
+  const message = header(into)
+  const result = Number(calls.recvmsg(fd, message, MSG_DONTWAIT))
+  return result < 0 ? -koffi.errno() : { length: result, control: message.msg_controllen }
+}
+
+/** sendmsg(2) without waiting. Throws {@link KernelError}. */
+export function sendMessage(fd: number, datagram: Datagram): void {
+  if (Number(calls.sendmsg(fd, header(datagram), MSG_DONTWAIT)) < 0) throw new KernelError(koffi.errno())
+}
+
+const header = ({ bytes, peer, control }: Datagram): Msghdr => ({
+  msg_name: peer,
+  msg_namelen: peer.length,
+  msg_iov: { iov_base: bytes, iov_len: bytes.length },
+  msg_iovlen: 1,
+  msg_control: control,
+  msg_controllen: control.length,
+  msg_flags: 0,
+})
 
 /** close(2). Throws {@link KernelError}. */
 export function close(fd: number): void {

@@ -13,6 +13,15 @@ export const NFT_TABLE = 'stratum'
 /** Hook priority of the firewall: after conntrack (-200), before destination NAT (-100). */
 export const FIREWALL_PRIORITY = -150
 
+/** Places of the classifier, behind nft's chain at FIREWALL_PRIORITY; an upgrade stands at one before it leaves the other. */
+export const CLASSIFIER_PRIORITIES = [-149, -148] as const
+
+/**
+ * skb->priority of a packet that the default deny spares: nft marks it, the classifier reads it. Not the packet mark, whose
+ * bits all belong to br-work; what is routed on gets another priority from its type of service anyway.
+ */
+export const SPARED_PRIORITY = 0xffff5354
+
 /** Layout version of pinned BPF objects: maps live below `<bpf dir>/v<N>`. */
 export const BPF_LAYOUT = 1
 
@@ -63,6 +72,15 @@ export const SETTING_MACBIND = 0
 export const SETTING_LOCK = 1
 export const SETTING_ROWS = 4
 
+/** Flag of a net whose tenant is blocked. */
+export const TENANT_BLOCKED = 1
+
+/** A tenant may send this long at its rate at once, and never less than so many bytes: a policer with less starves TCP. */
+export const TENANT_BURST_NS = 200_000_000
+export const TENANT_BURST_BYTES = 65_536
+/** Frames up to this size, such as ARP and the acknowledgements of TCP, may use the burst twice: bulk never takes all of it. */
+export const TENANT_SMALL_BYTES = 128
+
 /** Slots of map `programs`. */
 export const HOOK_PORT_IN = 0
 export const HOOK_PORT_OUT = 1
@@ -76,6 +94,9 @@ export const HOOK_ROWS = 16
 export const PORT_SET_BITS = 11
 export const PORT_WAY_BITS = 3
 export const PORT_HASH = 0x9e3779b1
+/** In a word of `ports`, beside the net: the port leads off the node; it does so by a tunnel to other nodes. */
+export const PORT_UPLINK = 0x40000000
+export const PORT_OVERLAY = 0x80000000
 
 /** Map `slots` gives every bound endpoint 2^SLOT_WORD_BITS words: one cache line. What each of them is: */
 export const SLOT_WORD_BITS = 3
@@ -93,8 +114,45 @@ export const PREFIX_ROWS = 65_536
 export const NET_ROWS = 4096
 export const FAR_ROWS = 16_384
 export const MACBIND_ROWS = 16_384
+export const TENANT_NET_ROWS = 65_536
+export const BUCKET_ROWS = 16_384
 export const VIOLATION_ROWS = 4096
 export const EVENT_BYTES = 262_144
+
+/**
+ * The classifier (bpf/src/classify.h). Its arenas consist of cells, those of IPv6 twice as large. Cell 0 tells how many
+ * lines the hash has, which follow it; a line holds runs of rules and ends with the cell of the line that continues it.
+ */
+export const FILTER_TABLES = 128
+export const FILTER_CELL4 = 64
+export const FILTER_CELL6 = 128
+/** Cells that one look-up gives; the agent puts no run of up to so many into two such pages. */
+export const FILTER_PAGE = 16
+/** A line may be continued so often, and a run has at most so many rules. */
+export const FILTER_LINES = 4
+export const FILTER_RUN = 4095
+/** Where the arena of each family stands in map `filter_arenas`, and its tables in `filter_tables`. */
+export const FILTER_IPV4 = 0
+export const FILTER_IPV6 = 1
+export const FILTER_DEVICES = 4096
+
+/** What happens to a packet that no rule decides; with SPARE one that nft has marked with SPARED_PRIORITY passes. */
+export const DEFAULT_DROP = 0
+export const DEFAULT_ACCEPT = 1
+export const DEFAULT_SPARE = 2
+
+/** Flags of a rule in a cell. */
+export const RULE_ACCEPT = 1
+export const RULE_FRESH = 2
+export const RULE_MAC = 4
+
+/** Flags of a table: its key has the MAC address, the device. Of the settings: some rule asks for them. */
+export const KEY_MAC = 1
+export const KEY_DEVICE = 2
+
+/** Multiplier of the hash of a masked packet, and of its last step. */
+export const FILTER_MIX = 0x9e3779b1
+export const FILTER_FINISH = 0x85ebca6b
 
 /** Violations told a second and port; the rest is counted. */
 export const EVENTS_PER_SECOND = 20
@@ -131,7 +189,78 @@ export const DROP_HOST_ROUTING = 28
 export const DROP_HAIRPIN = 29
 export const DROP_TOO_LONG = 30
 export const DROP_KERNEL = 31
+export const DROP_TRANSIT = 32
+export const DROP_TENANT_BLOCKED = 33
+export const DROP_TENANT_LIMIT = 34
 /** Counted beside the drops: frames that only a soft MAC binding was against, and violations that no event tells of. */
 export const TALLY_MACBIND_SOFT = 48
 export const TALLY_UNTOLD = 49
 export const TALLY_ROWS = 64
+
+/**
+ * The load balancer (bpf/src/lb.bpf.c). Backend `place` of virtual address `index` is row `index * LB_PLACES + place` of
+ * `lb_backends`.
+ */
+export const LB_VIPS = 1024
+export const LB_PLACES = 256
+export const LB_BACKENDS = 262_144
+/** Slots of a ring: a prime far above the number of backends, so that shares are even (Maglev, NSDI 2016, section 3.4). */
+export const LB_RING = 65_537
+/** Connections that are remembered; at least twice as many as are open at the peak, or the kernel gives up open ones. */
+export const LB_FLOWS4 = 262_144
+export const LB_FLOWS6 = 65_536
+/** Connections whose client address is translated as well, and datagrams whose fragments are on their way. */
+export const LB_TRANSLATED = 65_536
+export const LB_FRAGMENTS = 8192
+/** Virtual addresses that may share one address and port of a backend. */
+export const LB_SHARERS = 8
+
+/** Algorithms, as the programs tell them apart. */
+export const LB_ROUND_ROBIN = 0
+export const LB_LEAST_CONN = 1
+export const LB_HASH = 2
+export const LB_SOURCE_HASH = 3
+/** Of backends up to this many the least loaded is sought; of more the better one of two. */
+export const LB_EXACT = 16
+
+/**
+ * Bits of map `lb_hints`, 2^LB_HINT_BITS: one is set for whatever `lb_vips` and `lb_served` may have under a key whose hash it
+ * is, so that most packets that are none of the load balancer's are known by it. Multipliers of that hash.
+ */
+export const LB_HINT_BITS = 16
+export const LB_HINT_MIX = 0x9e3779b1
+export const LB_HINT_FINISH = 0x85ebca6b
+
+/** Flag of a virtual address: backends answer clients themselves. */
+export const LB_DSR = 1
+/** State of a backend; 0 in an empty row. */
+export const LB_UP = 1
+export const LB_DRAINING = 2
+export const LB_DOWN = 3
+
+/** Flag of a device: whoever is behind it sends what leaves its network by this node. */
+export const LB_INSIDE = 1
+export const LB_DEVICES = 1024
+
+/** Source ports for translated clients: below those that the kernel gives to sockets (ip_local_port_range). */
+export const LB_PORT_FIRST = 1024
+export const LB_PORT_COUNT = 31_744
+
+/** A connection is forgotten after so many seconds of silence; the programs count in units of 2^LB_UNIT_BITS ticks. */
+export const LB_UNIT_BITS = 7
+export const LB_IDLE_OPEN = 7200
+export const LB_IDLE_CLOSED = 60
+export const LB_IDLE_HALF_OPEN = 30
+export const LB_IDLE_UDP = 60
+
+/** Rows of `lb_tallies`: why something was dropped, or what was answered. */
+export const LB_DENIED = 0
+export const LB_NO_BACKEND_UDP = 1
+export const LB_NO_BACKEND_TCP = 2
+export const LB_NO_ROUTE = 3
+export const LB_NO_PORT = 4
+export const LB_HOPS = 5
+export const LB_FRAGMENT = 6
+export const LB_TOO_LONG = 7
+export const LB_KERNEL = 8
+export const LB_TALLIES = 16

@@ -1,4 +1,6 @@
 /** A plane in memory for tests of areas: keeps entries by key and can be told to refuse. */
+import { type Filter, type FilterPacket, type FilterVerdict, type Hits, NO_FILTER } from './bpf/firewall/filter.ts'
+import type { Balancer } from './bpf/lb/balancer.ts'
 import { NO_PORTS } from './bpf/port/open.ts'
 import { NO_CONNECTIONS } from './connections.ts'
 import { NO_DEVICES } from './devices.ts'
@@ -7,8 +9,13 @@ import { reversed } from './entry.ts'
 import { NO_DEFAULT_ROUTE } from './netlink/default-route.ts'
 import { NETLINK_KINDS } from './netlink/entries.ts'
 import type { Plane } from './plane.ts'
+import type { LeaseListener } from './responder/driver.ts'
+import { RESPONDER_KINDS } from './responder/entries.ts'
+import type { LeaseEvent } from './responder/protocol.ts'
 
 export interface FakePlane extends Plane {
+  /** What a backend serves, by `<vip>/<backend>`. */
+  readonly connected: Map<string, number>
   readonly entries: Map<string, Entry>
   /** When set, the next `apply` throws it and applies nothing. */
   refuse?: Error | undefined
@@ -16,16 +23,38 @@ export interface FakePlane extends Plane {
   applied: number
   /** Set it after changing `entries`: what the plane then says of others, until it is observed. */
   meddled: boolean
+  /** Tells of a lease as the responder does; resolves when it is stored. */
+  tell(...news: LeaseEvent[]): Promise<void>
+  /** With the classifier: what it says of every packet, which packets it was asked about, and the hits of rules by id. */
+  readonly judged: { verdict: FilterVerdict; packets: FilterPacket[]; hits: Map<number, Hits> }
 }
 
-const EVERY_KIND: Plane['kinds'] = new Set([
-  ...(['rule', 'chain', 'element'] as const),
-  ...(['net', 'binding', 'macbind', 'vlan', 'uplink'] as const),
+export interface FakeOptions {
+  /** The firewall's rules are judged by the classifier; otherwise by nft. */
+  classifier?: boolean
+}
+
+const KINDS: Plane['kinds'] = new Set([
+  ...(['rule', 'chain', 'element', 'forwarding'] as const),
+  ...(['net', 'binding', 'macbind', 'vlan', 'tenant_net', 'uplink', 'overlay'] as const),
   ...NETLINK_KINDS,
+  ...RESPONDER_KINDS,
+  'vip',
 ])
 
-export function fakePlane(): FakePlane {
+const FACILITIES = ['nft', 'netlink', 'bonding', 'port', 'responder', 'balancer']
+
+export function fakePlane({ classifier = false }: FakeOptions = {}): FakePlane {
   const entries = new Map<string, Entry>()
+  const connected = new Map<string, number>()
+  const balancer: Balancer = {
+    accelerated: true,
+    activeConnections: (vip, backend) => connected.get(`${vip}/${backend}`) ?? 0,
+    detail: () => 'a plane in memory',
+  }
+  let listener: LeaseListener | undefined
+  let seq = 0
+  const judged: FakePlane['judged'] = { verdict: { accept: true, probes: 0 }, packets: [], hits: new Map() }
   const walk = (diff: readonly Passage[]) => {
     for (const { before, after } of diff) {
       if (before) entries.delete(before.key)
@@ -35,10 +64,15 @@ export function fakePlane(): FakePlane {
   }
   const plane: FakePlane = {
     entries,
+    connected,
+    balancer,
     applied: 0,
     meddled: false,
-    kinds: EVERY_KIND,
-    check: () => ['nft', 'netlink', 'port'].map((name) => ({ name, available: true, detail: 'fake' })),
+    kinds: classifier ? new Set([...KINDS, 'filter', 'filter_default']) : KINDS,
+    check: () => [
+      ...FACILITIES.map((name) => ({ name, available: true, detail: 'fake' })),
+      { name: 'classifier', available: classifier, detail: classifier ? plane.filter.detail() : 'a plane in memory' },
+    ],
     async observe() {
       plane.meddled = false
       return [...entries.values()]
@@ -56,10 +90,34 @@ export function fakePlane(): FakePlane {
     // Rejecting keeps tests deterministic: background work on connections ends at once and changes nothing.
     connections: { ...NO_CONNECTIONS, list: () => Promise.reject(new Error('a plane in memory has no connections')) },
     defaultRoute: NO_DEFAULT_ROUTE,
-    devices: NO_DEVICES,
+    devices: { ...NO_DEVICES },
     ports: NO_PORTS,
+    judged,
+    filter: classifier ? fakeFilter(entries, judged) : NO_FILTER,
+    leases: {
+      onLease(next) {
+        listener = next
+        return () => {
+          listener = undefined
+        }
+      },
+    },
+    tell: async (...news) => listener?.(news.map((event) => ({ ...event, seq: ++seq }))),
     addExpiring: async () => {},
     close: async () => {},
   }
   return plane
+}
+
+function fakeFilter(entries: ReadonlyMap<string, Entry>, judged: FakePlane['judged']): Filter {
+  const rules = () => [...entries.values()].filter(({ kind }) => kind === 'filter').length
+  return {
+    accelerated: true,
+    count: (id) => judged.hits.get(id),
+    async trace(packet) {
+      judged.packets.push(packet)
+      return judged.verdict
+    },
+    detail: () => `eBPF classifier, ${rules()} rules in 0 tables`,
+  }
 }

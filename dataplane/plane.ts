@@ -2,12 +2,15 @@
  * The data plane as the core sees it: observe what is ours, apply a difference, take it back.
  * Knows no area, no HTTP and no SQL. Drivers apply in the order given here and undo in reverse.
  */
+import type { Filter } from './bpf/firewall/filter.ts'
+import type { Balancer } from './bpf/lb/balancer.ts'
 import type { Ports } from './bpf/port/open.ts'
 import type { Connections } from './connections.ts'
 import type { Devices } from './devices.ts'
 import type { Entry, Passage, Undo } from './entry.ts'
 import { reversed } from './entry.ts'
 import type { DefaultRoute } from './netlink/default-route.ts'
+import type { Leases } from './responder/driver.ts'
 
 /** Thrown when it is not known whether the kernel took the change: the caller must reconcile before going on. */
 export class UncertainOutcome extends Error {
@@ -16,7 +19,12 @@ export class UncertainOutcome extends Error {
 
 /** What the kernel answered to a change that it refused; nothing of the change is in force. */
 export class KernelRefusal extends Error {
-  override readonly name = 'KernelRefusal'
+  override readonly name: string = 'KernelRefusal'
+}
+
+/** A change cannot be built on what a driver holds, because it has lost that by itself. Nothing of the change is in force. */
+export class GroundLost extends KernelRefusal {
+  override readonly name: string = 'GroundLost'
 }
 
 /**
@@ -83,6 +91,9 @@ export interface Plane {
   readonly defaultRoute: DefaultRoute
   readonly devices: Devices
   readonly ports: Ports
+  readonly filter: Filter
+  readonly leases: Leases
+  readonly balancer: Balancer
   /** Adds elements to a set whose elements expire by themselves; they are nobody's desired state. */
   addExpiring(set: string, elements: readonly string[]): Promise<void>
   close(): Promise<void>

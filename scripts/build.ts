@@ -26,7 +26,7 @@ const BPF_FOLDERS = ['dataplane/bpf/src', 'dataplane/bpf/test']
 const BINARIES = ['core/main.js', 'core/cli/main.js']
 
 /** Folders whose files are needed at run time, except those made into something else or read by people only. */
-const ASSET_FOLDERS = ['core', 'plugins', 'dataplane', 'proto']
+const ASSET_FOLDERS = ['core', 'plugins', 'dataplane', 'responder', 'proto']
 const NOT_ASSETS = /\.(ts|md|c|h)$/
 
 /** What compiling needs; the pattern tells a missing package from a mistake in a program. */

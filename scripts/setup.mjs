@@ -3,6 +3,7 @@
  *
  *   node scripts/setup.mjs          what running needs
  *   node scripts/setup.mjs --test   what the tests need as well
+ *   node scripts/setup.mjs --bench  what the benches compare with as well
  *
  * As root on Debian it installs the packages of scripts/packages.txt; otherwise it says what is missing and goes on.
  */
@@ -13,6 +14,8 @@ import { fileURLToPath } from 'node:url'
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..')
 const forTests = process.argv.includes('--test')
+/** Why packages are wanted. */
+const uses = ['run', 'build', ...['test', 'bench'].filter((use) => process.argv.includes(`--${use}`))]
 const say = (line) => process.stderr.write(`setup: ${line}\n`)
 
 function run(command, args, environment = {}) {
@@ -40,7 +43,7 @@ function missingPackages() {
     .split('\n')
     .filter((line) => /^[a-z]/.test(line))
     .map((line) => line.split(/\s+/))
-    .filter(([, use]) => forTests || use !== 'test')
+    .filter(([, use]) => uses.includes(use))
     .map(([name]) => name)
   // biome-ignore lint/suspicious/noTemplateCurlyInString: dpkg-query's own placeholders
   const format = '${Package} ${db:Status-Status}\n'

@@ -2,7 +2,8 @@
  * Runs a command as root in a throw-away virtual machine with Debian 12's own kernel: the oldest kernel that the agent
  * supports, and one that has the modules (bonding, 8021q, bridge VLAN filtering) that a container's kernel may lack.
  *
- *   npm run test:vm -- node build/dataplane/bpf/port/test/verifier.test.js
+ *   npm run test:vm                                   the tests of scripts/vm-tests.ts
+ *   npm run test:vm -- node build/plugins/l2/test/bond.test.js
  *
  * The command sees this machine's files through an overlay, so what it writes is gone afterwards; its output is ours, and so is its exit status.
  * Emulates the processor, which is some 10 times slower; VM_ACCEL=kvm where nested virtualisation is sound. Needs root, the packages of PACKAGES and the kernel, which
@@ -28,6 +29,8 @@ const ROOT = join(import.meta.dirname, '..', '..')
 const CACHE = join(ROOT, '.cache', 'test-vm')
 const KERNEL = join(CACHE, 'kernel')
 const MEMORY = '2048M'
+/** How many times longer tests wait there. */
+const PATIENCE = '6'
 const TIMEOUT_MS = Number(process.env.VM_TIMEOUT ?? 1200) * 1000
 const ACCELERATOR = process.env.VM_ACCEL ?? 'tcg,thread=multi,tb-size=256'
 const SKIPPED = 77
@@ -109,6 +112,7 @@ function initScript(modules: readonly string[], { base, version }: Kernel, scrip
 function guestScript(command: readonly string[]): string {
   return [
     'export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TMPDIR=/run/tmp',
+    `export STRATUM_TEST_MACHINE=1 STRATUM_TEST_PATIENCE=${PATIENCE}; export TAP_TIMEOUT=$((60 * ${PATIENCE}))`,
     'mkdir -p /run/netns /run/lock /run/tmp; mount -t bpf bpf /sys/fs/bpf; mount -t cgroup2 cgroup /sys/fs/cgroup',
     'mkdir -p /dev/shm /dev/pts; mount -t tmpfs shm /dev/shm; mount -t devpts pts /dev/pts; ip link set lo up',
     `cd ${quoted(ROOT)}`,
@@ -174,8 +178,8 @@ function boot(used: Kernel, archive: string, socket: string): ChildProcess {
   )
 }
 
-async function main(command: readonly string[]): Promise<number> {
-  if (command.length === 0) throw new Error('usage: test-vm --fetch | COMMAND [ARGUMENT...]')
+async function main(given: readonly string[]): Promise<number> {
+  const command = given.length === 0 ? ['node', join(ROOT, 'build/scripts/vm-tests.js')] : given
   const missing = process.getuid?.() === 0 ? whatIsMissing() : ['root']
   if (missing.length === 0 && command[0] === '--fetch') {
     fetchKernel()
@@ -191,7 +195,9 @@ async function main(command: readonly string[]): Promise<number> {
     const used = kernel()
     const files = await fileServer(work)
     const machine = boot(used, initramfs(work, used, command), files.socket)
-    const timer = setTimeout(() => machine.kill('SIGKILL'), TIMEOUT_MS)
+    const end = () => machine.kill('SIGKILL')
+    const timer = setTimeout(end, TIMEOUT_MS)
+    for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, end)
     const status = await follow(machine)
     clearTimeout(timer)
     files.stop()

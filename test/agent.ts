@@ -11,7 +11,9 @@ import { createInterface } from 'node:readline'
 import { hashSecret } from '../core/gates/bearer.ts'
 import { openOverrides } from '../core/state/overrides.ts'
 import { type Answer, scratch, TOKEN } from './build.ts'
+import { PATIENCE } from './kernel-features.ts'
 import type { Netns, Scope } from './netns.ts'
+import { endResponder } from './responder.ts'
 
 export interface AgentOptions {
   ns: Netns
@@ -43,13 +45,13 @@ export interface RunningAgent {
   readonly logged: readonly Record<string, unknown>[]
   /** Ends the agent (SIGTERM unless told otherwise) and resolves to its exit code, null after a signal. */
   kill(signal?: NodeJS.Signals): Promise<number | null>
-  /** Ends the agent if it still runs, starts it on the same state, and waits until it serves. */
-  restart(): Promise<void>
+  /** Ends the agent if it still runs, starts it on the same state, with more environment from then on, and waits until it serves. */
+  restart(env?: Record<string, string>): Promise<void>
 }
 
 const MAIN = join(import.meta.dirname, '..', 'core', 'main.js')
 /** A start takes under a second; a machine under load some more. */
-const START_MS = 60_000
+const START_MS = 60_000 * PATIENCE
 
 /** Starts the agent in `ns` with temporary places, a token, REST switched on and an evaluation licence. */
 export async function startAgent(t: Scope, options: AgentOptions): Promise<RunningAgent> {
@@ -57,6 +59,7 @@ export async function startAgent(t: Scope, options: AgentOptions): Promise<Runni
   const [stateDir, runDir] = [scratch(t), scratch(t)]
   const bpfDir = `/sys/fs/bpf/${ns.name}`
   t.teardown(() => rmSync(bpfDir, { recursive: true, force: true }))
+  t.teardown(() => endResponder(join(runDir, 'responder.sock')))
   openOverrides(join(stateDir, 'overrides.json')).change((content) => {
     content.tokenHash = hashSecret(TOKEN).toString('hex')
     content.rest = true
@@ -89,8 +92,9 @@ export async function startAgent(t: Scope, options: AgentOptions): Promise<Runni
     runDir,
     logged,
     kill,
-    async restart() {
+    async restart(more) {
       await kill()
+      Object.assign(env, more)
       child = await start()
     },
   }

@@ -20,7 +20,7 @@ function sources(folder: string): string[] {
     .filter((entry) => entry.isFile() && entry.name.endsWith('.ts'))
     .map((entry) => join(entry.parentPath, entry.name).slice(ROOT.length + 1))
 }
-const product = ['core', 'plugins', 'dataplane', 'scripts'].flatMap(sources)
+const product = ['core', 'plugins', 'dataplane', 'responder', 'scripts'].flatMap(sources)
 const imports = (path: string) => Array.from(read(path).matchAll(/from '([^']+)'/g), ([, target = '']) => target)
 
 const needsOf = new Map<string, readonly string[]>()
@@ -86,12 +86,21 @@ t.test('the core names no area, the data plane knows neither core nor areas', as
 })
 
 t.test('processes are started in known places only', async (t) => {
-  const allowed = /^(dataplane\/nft\/session|scripts\/|core\/cli\/)/
+  const allowed = /^(dataplane\/(nft|responder)\/session|scripts\/|core\/cli\/)/
   const spawning = product.filter((path) => !path.includes('/test/') && /node:child_process/.test(read(path)))
   t.same(
     spawning.filter((path) => !allowed.test(path)),
     [],
   )
+})
+
+t.test('every Debian package says what for, and what only a bench needs is not installed for the tests', async (t) => {
+  const lines = read('scripts/packages.txt')
+    .split('\n')
+    .filter((line) => /^[a-z]/.test(line))
+  const uses = new Map(lines.map((line) => [line.split(/\s+/)[0], /^\S+ +(run|build|test|bench) +\S/.exec(line)?.[1]]))
+  for (const [name, use] of uses) t.ok(use, `${name}: run, build, test or bench`)
+  for (const name of ['knot', 'knot-module-geoip', 'dnsperf']) t.equal(uses.get(name), 'bench', name)
 })
 
 t.test('files stay small enough to be read', async (t) => {
@@ -167,6 +176,17 @@ t.test('what areas own in netlink is marked by a number that nobody else has', a
     t.ok(owner >= 200 && owner <= 255, `${area}: ${owner}`)
     t.equal(owners.get(owner), undefined, `${owner} is the number of ${area} alone`)
     owners.set(owner, area)
+  }
+})
+
+t.test('an area follows only what it needs', async (t) => {
+  for (const area of areas) {
+    const { follows = {}, needs = [] } = (await import(`../plugins/${area}/index.js`)).default.area as LoadedArea
+    t.same(
+      Object.keys(follows).filter((other) => !needs.includes(other)),
+      [],
+      area,
+    )
   }
 })
 

@@ -5,6 +5,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
+import { fakePlane } from '../dataplane/plane.fake.ts'
 import { buildAgent } from './build.ts'
 import { servedDocuments } from './documents.ts'
 
@@ -35,11 +36,19 @@ function examples(markdown: string): Example[] {
   })
 }
 
+/** A node that has an address. */
+function node() {
+  const plane = fakePlane()
+  const address = { version: 4 as const, index: 2, cidr: '192.0.2.1/24', scope: 0, permanent: true, unusable: false }
+  const addresses = async () => [{ ...address, protocol: 0 }]
+  return Object.assign(plane, { devices: { ...plane.devices, addresses } })
+}
+
 for (const area of readdirSync(PLUGINS)) {
   const readme = join(PLUGINS, area, 'README.md')
   if (!existsSync(readme)) continue
   t.test(`examples of ${area}/README.md`, async (t) => {
-    const { agent, call } = await buildAgent(t)
+    const { agent, call } = await buildAgent(t, { plane: node(), config: { vxlan_local_ip: '192.0.2.1' } })
     const { answerProblems, frameProblems } = await servedDocuments(call)
     const found = examples(readFileSync(readme, 'utf8'))
     t.ok(found.length > 0, 'there are examples')

@@ -3,13 +3,14 @@
  * interfaces of the process's namespace. The outer process makes the namespace, waits and removes it.
  */
 import { spawnSync } from 'node:child_process'
+import { PATIENCE } from './kernel-features.ts'
 import { type Netns, netns } from './netns.ts'
 
 /** Set for the inner process; the name of its namespace. */
 const VARIABLE = 'STRATUM_TEST_NETNS'
 
 /** The outer process ends the inner one before the test runner would end the outer one. */
-const TIMEOUT_MS = 120_000
+const TIMEOUT_MS = 120_000 * PATIENCE
 
 /** Name of the namespace that this process is in; undefined when it could not be made for want of privilege. */
 export const here: string | undefined = process.env[VARIABLE]

@@ -48,10 +48,9 @@ export function openGates({ config, credentials, licence, states, now, counts, b
   const allowed = allowList(config)
   const locked = counted(lockout(config, now, blocked), counts)
   const rated = rate(config, now)
-  /** Below a prefix whose area is off nobody can say which paths there would be: the 503 of the last gate answers. */
+  /** Below a prefix of a subsystem that is off nobody can say which paths there would be: the 503 of the last gate answers. */
   const known: Gate = ({ request, client, path }) => {
-    const owner = path === undefined ? undefined : states.owner(path)
-    if (owner !== undefined && states.reasonOff(owner) !== undefined) return undefined
+    if (path !== undefined && states.offAt(path) !== undefined) return undefined
     if (request.is404) return noSuchPath()
     // The router also knows spellings that no gate has judged (`/%61pi/v1`, absolute form): they are nobody's path.
     const control = client.control && request.routeOptions.url?.startsWith('/control/v1/') === true

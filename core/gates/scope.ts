@@ -3,17 +3,19 @@ import { type Gate, isMutation } from './gate.ts'
 
 /**
  * D1 step 6: a tenant's key acts on `/tenant/{own}/…` and `/billing/tenants/{own}/…` only, there only on routes that say
- * `access: 'tenant'`, and while its tenant is suspended it only reads. Judged on decoded segments (D40).
+ * `access: 'tenant'`, and while its tenant is suspended it only reads. What no route does is no tenant's to change either.
+ * Judged on decoded segments (D40).
  */
 export const scope: Gate = ({ caller, path, request }) => {
   if (caller?.kind !== 'tenant') return undefined
   if (!ownPath(path, caller.tenantId)) return OUTSIDE
-  const config = request.routeOptions.config
-  if (!request.is404 && config.access !== 'tenant') {
-    const action = `${request.method} ${request.routeOptions.url ?? ''}`
+  const { config, url = '' } = request.routeOptions
+  const changes = isMutation(request.method)
+  if (request.is404 ? changes : config.access !== 'tenant') {
+    const action = `${request.method} ${url}`.trim()
     return forbidden('OPERATOR_ONLY', `forbidden: this change is reserved for the operator (${action})`)
   }
-  return caller.suspended && isMutation(request.method) ? SUSPENDED : undefined
+  return caller.suspended && changes ? SUSPENDED : undefined
 }
 
 function ownPath(path: string | undefined, tenantId: string | undefined): boolean {

@@ -3,13 +3,15 @@
  * outbox → COMMIT. A failure at any step takes back what was done, and nothing of it remains (promise 1).
  */
 import type { FastifyBaseLogger } from 'fastify'
-import { type Entry, type Passage, passages, type Undo } from '../../dataplane/entry.ts'
-import { KernelRefusal, type Plane, UncertainOutcome } from '../../dataplane/plane.ts'
+import { compare, type Entry, type Passage, type Undo } from '../../dataplane/entry.ts'
+import { GroundLost, KernelRefusal, type Plane, UncertainOutcome } from '../../dataplane/plane.ts'
 import type { Change, LoadedArea, Mutation, Ref, Rule } from '../area.ts'
+import { desiredOn } from '../areas.ts'
 import type { Config } from '../config.ts'
 import { conflict } from '../errors.ts'
 import type { PipelineCounts } from '../observe/pipeline.ts'
-import { inSlices } from '../slices.ts'
+import { inSlices, stepwise } from '../slices.ts'
+import { openTenancy } from '../tenancy.ts'
 import type { Origin, Outbox } from './events.ts'
 import type { Store } from './store.ts'
 
@@ -40,7 +42,8 @@ export interface Pipeline {
 }
 
 export function openPipeline(parts: PipelineParts): Pipeline {
-  const { counts } = parts
+  const { areas, counts, store } = parts
+  openTenancy(store, [...areas.values()])
   let tail: Promise<unknown> = Promise.resolve()
   let depth = 0
 
@@ -89,7 +92,7 @@ async function carryOutOnGround<T>(
     return await carryOut(parts, area, origin, rule)
   } catch (error) {
     if (!(error instanceof KernelRefusal)) throw error
-    if (!(await parts.repair(true))) throw refusal(error)
+    if (!(await parts.repair(!(error instanceof GroundLost)))) throw refusal(error)
     return carryOut(parts, area, origin, rule).catch((again: unknown) => {
       throw refusal(again)
     })
@@ -127,15 +130,32 @@ async function takeBack(parts: PipelineParts, undo: Undo | undefined, cause: unk
 }
 
 /** The reader still sees what the kernel holds, the writer what it shall hold. */
-async function difference({ store, areas, config }: PipelineParts, touched: readonly Ref[]): Promise<Passage[]> {
+async function difference(parts: PipelineParts, touched: readonly Ref[]): Promise<Passage[]> {
+  const { store, areas, config, plane } = parts
   const [before, after]: [Entry[], Entry[]] = [[], []]
-  await inSlices(touched, ({ area, id }) => {
-    const desired = areas.get(area)?.desired
+  await inSlices(withFollowing(parts, touched), ({ area, id }) => {
+    const desired = desiredOn(plane, areas.get(area) ?? {})
     if (desired === undefined) return
     before.push(...desired.one(store.read, id, config))
     after.push(...desired.one(store.write, id, config))
   })
-  return passages(before, after)
+  return stepwise(compare(before, after))
+}
+
+/** What was touched, and what of other areas follows from it; each once. */
+function* withFollowing({ store, areas }: PipelineParts, touched: readonly Ref[]): Generator<Ref> {
+  yield* touched
+  const given = new Set(touched.map(({ area, id }) => `${area}/${id}`))
+  for (const { name, follows = {} } of areas.values()) {
+    for (const { area, id } of touched) {
+      const following = follows[area]
+      for (const own of following ? [store.read, store.write].flatMap((db) => [...following(db, id)]) : []) {
+        if (given.has(`${name}/${own}`)) continue
+        given.add(`${name}/${own}`)
+        yield { area: name, id: own }
+      }
+    }
+  }
 }
 
 /** A refusal by the kernel is the operator's to know: the change does not fit (D69). */

@@ -6,6 +6,7 @@ import { compare, type Entry, isFrame, type Passage } from '../../dataplane/entr
 import { KernelRefusal, type Plane } from '../../dataplane/plane.ts'
 import { stepwise } from '../../dataplane/slices.ts'
 import type { Db, LoadedArea } from '../area.ts'
+import { desiredOn } from '../areas.ts'
 import type { Config } from '../config.ts'
 import { inSlices } from '../slices.ts'
 
@@ -58,10 +59,14 @@ export interface Deviations {
 export async function deviations({ plane, read, config, areas }: ReconcileParts): Promise<Deviations> {
   const desired: Entry[] = []
   const unreadable = new Map<string, string>()
-  for (const { name, desired: render } of areas.values()) {
+  for (const area of areas.values()) {
+    const { name } = area
     const own: Entry[] = []
     try {
-      await inSlices(render?.all(read, config) ?? [], (entry) => plane.kinds.has(entry.kind) && own.push(entry))
+      await inSlices(
+        desiredOn(plane, area)?.all(read, config) ?? [],
+        (entry) => plane.kinds.has(entry.kind) && own.push(entry),
+      )
       await inSlices(own, (entry) => desired.push(entry))
     } catch (error) {
       unreadable.set(name, error instanceof Error ? error.message : String(error))

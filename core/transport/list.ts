@@ -13,7 +13,9 @@ export interface Pages<Row> {
   key: string
   /** What the answer says before the collection, seen at the same moment. */
   head?(db: Db): object
-  /** At most PAGE rows after `last` (from the start without one), in the order of the list; fewer end it. */
+  /** Rows of a page, where one costs more than a row of a table; default PAGE. */
+  size?: number
+  /** At most that many rows after `last` (from the start without one), in the order of the list; fewer end it. */
   page(db: Db, last: Row | undefined): Row[]
   /** A row as the wire shows it; undefined leaves it out. */
   view(row: Row): object | undefined
@@ -30,7 +32,7 @@ export async function sendList<Row>(
 ): Promise<never> {
   const first = pages.page(store.read, undefined)
   const answered =
-    first.length < PAGE
+    first.length < (pages.size ?? PAGE)
       ? reply.send({ ...pages.head?.(store.read), [pages.key]: first.flatMap((row) => pages.view(row) ?? []) })
       : sendPieces(reply, await assemble(store, pages))
   // A handler that returns the reply has answered; Fastify's types know only handlers that return the payload.
@@ -46,7 +48,7 @@ function sendPieces(reply: Pick<FastifyReply, 'send' | 'type' | 'header'>, piece
 }
 
 /** The whole answer is made before any of it is sent: the snapshot is held briefly, and what fails is an error's answer. */
-async function assemble<Row>(store: Store, { key, head, page, view }: Pages<Row>): Promise<Buffer[]> {
+async function assemble<Row>(store: Store, { key, head, page, view, size = PAGE }: Pages<Row>): Promise<Buffer[]> {
   const snapshot = store.snapshot()
   try {
     const before = JSON.stringify(head?.(snapshot.db) ?? {}).slice(0, -1)
@@ -63,7 +65,7 @@ async function assemble<Row>(store: Store, { key, head, page, view }: Pages<Row>
         separator = ','
       }
       last = rows.at(-1)
-      if (rows.length < PAGE) break
+      if (rows.length < size) break
       await new Promise(setImmediate)
     }
     pieces.push(Buffer.from(']}'))

@@ -1,8 +1,7 @@
-/** What BTF, the type information of programs and of the kernel, is asked for: where a constant stands, a type's id. */
+/** What BTF, the type information of programs, is asked for: where a constant stands. */
 import { libbpf, type ObjectPointer, present } from './libbpf.ts'
 
 /** linux/btf.h */
-const KIND_STRUCT = 4
 const KIND_VAR = 14
 const KIND_DATASEC = 15
 
@@ -20,24 +19,6 @@ export function setConstant(object: ObjectPointer, variable: string, value: Uint
   const map = present(lib.findMap(object, '.rodata'), 'find the constants of the object')
   const content = present(lib.initialValue(map, new BigUint64Array(1)), 'find the content of the constants')
   lib.copyIn(content + BigInt(at), value)
-}
-
-/**
- * Ids of the running kernel's structs, in the order of their names, for `bpf_rdonly_cast`. Takes some ms: reads the
- * whole type information of the kernel. Throws when the kernel has none or lacks one of them.
- */
-export function kernelStructIds(names: readonly string[]): number[] {
-  const lib = libbpf()
-  const btf = present(lib.kernelBtf(), 'read the type information of the kernel (/sys/kernel/btf/vmlinux)')
-  try {
-    return names.map((name) => {
-      const id = lib.findType(btf, name, KIND_STRUCT)
-      if (id < 0) throw new Error(`this kernel has no struct ${name}`)
-      return id
-    })
-  } finally {
-    lib.freeBtf(btf)
-  }
 }
 
 /** Offset and size of a variable within `.rodata`. */

@@ -81,6 +81,10 @@ export function bindLibbpf(name: string) {
       'void *bpf_object__find_map_by_name(void *object, const char *name)',
     ),
     mapFd: now<(map: MapPointer) => number>('int bpf_map__fd(void *map)'),
+    /** Where a map is pinned, or taken over from, in place of the object's directory; before loading. */
+    setPinPath: now<(map: MapPointer, path: string) => number>(
+      'int bpf_map__set_pin_path(void *map, const char *path)',
+    ),
     /** Address and size of a map's content before loading; the size is a 64-bit integer. */
     initialValue: now<(map: MapPointer, size: BigUint64Array) => bigint | null>(
       'void *bpf_map__initial_value(void *map, void *size)',
@@ -92,8 +96,6 @@ export function bindLibbpf(name: string) {
 
     // Type information
     objectBtf: now<(object: ObjectPointer) => BtfPointer | null>('void *bpf_object__btf(void *object)'),
-    kernelBtf: now<() => BtfPointer | null>('void *btf__load_vmlinux_btf(void)'),
-    freeBtf: now<(btf: BtfPointer) => void>('void btf__free(void *btf)'),
     findType: now<(btf: BtfPointer, name: string, kind: number) => number>(
       'int btf__find_by_name_kind(void *btf, const char *name, uint32_t kind)',
     ),
@@ -148,6 +150,10 @@ export function bindLibbpf(name: string) {
     createLink: later<[program: number, target: number, attachType: number, options: LinkOptions | null]>(
       'int bpf_link_create(int program, int target, int attach_type, const bpf_link_create_opts *options)',
     ),
+    /** On the calling thread, for an interface of the network namespace that it is in. */
+    createLinkHere: now<(program: number, target: number, attachType: number, options: LinkOptions | null) => number>(
+      'int bpf_link_create(int program, int target, int attach_type, const bpf_link_create_opts *options)',
+    ),
     updateLink: later<[link: number, program: number, options: null]>(
       'int bpf_link_update(int link, int program, const void *options)',
     ),
@@ -167,6 +173,10 @@ export function bindLibbpf(name: string) {
     freeRing: now<(ring: RingPointer) => void>('void ring_buffer__free(void *ring)'),
 
     testRun: later<[program: number, run: TestRun]>(
+      'int bpf_prog_test_run_opts(int program, _Inout_ bpf_test_run_opts *run)',
+    ),
+    /** On the calling thread, in the network namespace that it is in. */
+    testRunHere: now<(program: number, run: TestRun) => number>(
       'int bpf_prog_test_run_opts(int program, _Inout_ bpf_test_run_opts *run)',
     ),
   }

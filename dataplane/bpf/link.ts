@@ -14,6 +14,18 @@ import { linkOptions } from './structs.ts'
 const ATTACH_XDP = 37
 const ATTACH_TCX = { ingress: 46, egress: 47 } as const
 
+/** Of programs that see the addresses that sockets connect to, send to, hear from and ask for. */
+const ATTACH_SOCKET = {
+  connect4: 10,
+  connect6: 11,
+  sendmsg4: 14,
+  sendmsg6: 15,
+  recvmsg4: 19,
+  recvmsg6: 20,
+  getpeername4: 29,
+  getpeername6: 30,
+} as const
+
 /** linux/if_link.h: XDP in the stack (generic) and in the driver (native). */
 const XDP_FLAGS = { generic: 2, native: 4 } as const
 
@@ -28,6 +40,7 @@ const EEXIST = 17
 const ENODEV = 19
 const NOT_ABOUT_THE_DRIVER: ReadonlySet<number> = new Set([EPERM, EBUSY, EEXIST, ENODEV])
 
+export type SocketHook = keyof typeof ATTACH_SOCKET
 export type Direction = keyof typeof ATTACH_TCX
 export type XdpMode = keyof typeof XDP_FLAGS
 
@@ -52,6 +65,12 @@ const NETFILTER_FAMILIES = { ipv4: 2, ipv6: 10 } as const
 /** Attaches a tc program behind those already on this side of the interface. */
 export async function attachTcx(program: Program, ifindex: number, direction: Direction): Promise<Link> {
   const result = await libbpf().createLink(program.fd, ifindex, ATTACH_TCX[direction], null)
+  return new Link(checked(result, `attach ${program.name} to tcx ${direction} of interface ${ifindex}`))
+}
+
+/** The same at once and for an interface of the namespace that this thread is in, which waits for RTNL: for tests. */
+export function attachTcxHere(program: Program, ifindex: number, direction: Direction): Link {
+  const result = libbpf().createLinkHere(program.fd, ifindex, ATTACH_TCX[direction], null)
   return new Link(checked(result, `attach ${program.name} to tcx ${direction} of interface ${ifindex}`))
 }
 
@@ -88,6 +107,12 @@ export async function attachNetfilter(program: Program, place: NetfilterHook): P
   const result = await libbpf().bpf(BPF_LINK_CREATE, attributes)
   const where = `${place.family} ${place.hook} at priority ${place.priority}`
   return new Link(checked(result, `attach ${program.name} to ${where}`))
+}
+
+/** Attaches a program to the sockets of a cgroup (version 2) and of those below; `cgroup` is its open directory. */
+export async function attachSockets(program: Program, cgroup: number, hook: SocketHook): Promise<Link> {
+  const result = await libbpf().createLink(program.fd, cgroup, ATTACH_SOCKET[hook], null)
+  return new Link(checked(result, `attach ${program.name} to ${hook} of the cgroup`))
 }
 
 /** Opens a pinned link. Throws ENOENT. */

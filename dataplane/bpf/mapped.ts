@@ -18,20 +18,30 @@ const FAILED = 0xffff_ffff_ffff_ffffn
 
 const WORD = 8
 
+/** Memory that a map keeps its values in, and how to let go of it. */
+export interface Mapping {
+  buffer: ArrayBuffer
+  unmap(): void
+}
+
+/** Maps the first `length` bytes of an array map. @throws KernelError EPERM or EINVAL when it is not BPF_F_MMAPABLE */
+export function mapMemory(fd: number, length: number, name: string): Mapping {
+  const address = mmap(null, length, READ_WRITE, SHARED, fd, 0)
+  if (address === FAILED) throw new KernelError(koffi.errno(), `cannot map the memory of map ${name}`)
+  return { buffer: koffi.view(address, length), unmap: () => void munmap(address, length) }
+}
+
 /** The values of a memory-mapped array. Not to be used after `close`. */
 export class MappedArray {
-  readonly #address: bigint
-  readonly #length: number
+  readonly #mapping: Mapping
   #words: BigUint64Array
 
   /** `map` may be closed afterwards. Throws EPERM or EINVAL when it was not declared BPF_F_MMAPABLE. */
   constructor(map: BpfMap<number, bigint>) {
     const { name, maxEntries, valueSize } = map.info
     if (valueSize !== WORD) throw new RangeError(`map ${name} has values of ${valueSize} bytes, not ${WORD}`)
-    this.#length = maxEntries * WORD
-    this.#address = mmap(null, this.#length, READ_WRITE, SHARED, map.fd, 0)
-    if (this.#address === FAILED) throw new KernelError(koffi.errno(), `cannot map the memory of map ${name}`)
-    this.#words = new BigUint64Array(koffi.view(this.#address, this.#length))
+    this.#mapping = mapMemory(map.fd, maxEntries * WORD, name)
+    this.#words = new BigUint64Array(this.#mapping.buffer)
   }
 
   get(index: number): bigint {
@@ -51,6 +61,6 @@ export class MappedArray {
   close(): void {
     // Without memory behind it an access must fail in JavaScript, not in the processor.
     this.#words = new BigUint64Array(0)
-    munmap(this.#address, this.#length)
+    this.#mapping.unmap()
   }
 }

@@ -13,6 +13,8 @@ import { openOptions } from './structs.ts'
 export interface ObjectOptions {
   /** An existing directory on a bpf filesystem (`layoutDir`). Needed as soon as the object declares a pinned map. */
   pinDir?: string
+  /** Paths of pins that are somewhere else, by the names of the maps. */
+  pins?: Readonly<Record<string, string>>
   /** `const volatile` variables by name, as the exact bytes that C sees. */
   rodata?: Readonly<Record<string, Uint8Array>>
 }
@@ -61,6 +63,10 @@ export class BpfObject {
     this.#pointer = this.#lib.warnings.during(this.#hear, open)
     try {
       for (const [name, value] of Object.entries(options.rodata ?? {})) setConstant(this.#pointer, name, value)
+      for (const [name, pin] of Object.entries(options.pins ?? {})) {
+        const map = present(this.#lib.findMap(this.#pointer, name), `find map ${name}`)
+        checked(this.#lib.setPinPath(map, pin), `pin map ${name}`)
+      }
     } catch (error) {
       this.close()
       throw error

@@ -39,7 +39,7 @@ export interface LinkOptions {
 export interface TestRun {
   sz: number
   data_in: Uint8Array
-  data_out: Uint8Array
+  data_out: Uint8Array | null
   data_size_in: number
   data_size_out: number
   ctx_in: Uint8Array | null
@@ -115,6 +115,15 @@ export function testRun(data: Uint8Array, context: Uint8Array | null, repeat: nu
     cpu: 0,
     batch_size: 0,
   }
+}
+
+/** BPF_F_TEST_XDP_LIVE_FRAMES of linux/bpf.h: what an XDP program passes goes into the stack, and nothing comes back. */
+const LIVE_FRAMES = 2
+
+/** `count` runs whose packets go on, `batch` of them at a time (at most 256). */
+export function liveRun(data: Uint8Array, context: Uint8Array, count: number, batch: number): TestRun {
+  const none = { data_out: null, data_size_out: 0, ctx_out: null, ctx_size_out: 0 }
+  return { ...testRun(data, context, count, 0), ...none, flags: LIVE_FRAMES, batch_size: batch }
 }
 
 /** Tells koffi the structs, under the names that the prototypes use. Once per process. */

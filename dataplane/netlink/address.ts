@@ -11,6 +11,7 @@ const RTM_GETADDR = 22
 
 const IFA_ADDRESS = 1
 const IFA_LOCAL = 2
+const IFA_CACHEINFO = 6
 const IFA_FLAGS = 8
 const IFA_PROTO = 11
 const IFA_F_NODAD = 0x02
@@ -18,6 +19,8 @@ const IFA_F_TENTATIVE = 0x40
 const IFA_F_PERMANENT = 0x80
 const IFA_F_DADFAILED = 0x08
 const IFA_F_NOPREFIXROUTE = 0x200
+/** A lifetime that does not end. */
+const INFINITY_LIFE_TIME = 0xffffffff
 /** struct ifaddrmsg */
 const HEADER_SIZE = 8
 
@@ -55,6 +58,8 @@ export interface NewAddress {
   noPrefixRoute?: boolean
   /** Default 0 (universe). */
   scope?: number
+  /** IPv6: not chosen as the source of what the node sends, while there is another (RFC 6724 section 5, rule 3). */
+  deprecated?: boolean
   /** Default: ours. */
   protocol?: number
 }
@@ -96,16 +101,25 @@ export function decodeAddress(payload: Buffer): Address | undefined {
 }
 
 /** EEXIST when the link has it already. */
-export function addAddress({ index, cidr, noDad, noPrefixRoute, scope, protocol }: NewAddress): Message {
+export function addAddress({ index, cidr, noDad, noPrefixRoute, scope, protocol, deprecated }: NewAddress): Message {
   const payload = identify(index, cidr, scope ?? RT_SCOPE_UNIVERSE).u8(IFA_PROTO, protocol ?? ROUTE_PROTOCOL)
   const flags = (noDad ? IFA_F_NODAD : 0) | (noPrefixRoute ? IFA_F_NOPREFIXROUTE : 0)
   if (flags !== 0) payload.u32(IFA_FLAGS, flags)
+  if (deprecated) payload.bytes(IFA_CACHEINFO, lifetimes(0, INFINITY_LIFE_TIME))
   return { type: RTM_NEWADDR, flags: NLM_F_CREATE | NLM_F_EXCL, payload: payload.finish() }
 }
 
 /** EADDRNOTAVAIL when the link does not have it. Routes through its subnet go with it. */
 export function deleteAddress({ index, cidr }: Pick<NewAddress, 'index' | 'cidr'>): Message {
   return { type: RTM_DELADDR, flags: 0, payload: identify(index, cidr, RT_SCOPE_UNIVERSE).finish() }
+}
+
+/** struct ifa_cacheinfo */
+function lifetimes(preferred: number, valid: number): Buffer {
+  const bytes = Buffer.alloc(16)
+  bytes.writeUInt32LE(preferred, 0)
+  bytes.writeUInt32LE(valid, 4)
+  return bytes
 }
 
 function identify(index: number, cidr: string, scope: number): Payload {

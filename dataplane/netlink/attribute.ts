@@ -134,6 +134,11 @@ export class Attributes {
     return at === undefined ? undefined : this.#source.readUInt8(at)
   }
 
+  u16(type: number): number | undefined {
+    const at = this.#sized(type, 2)
+    return at === undefined ? undefined : this.#source.readUInt16LE(at)
+  }
+
   u32(type: number): number | undefined {
     const at = this.#sized(type, 4)
     return at === undefined ? undefined : this.#source.readUInt32LE(at)

@@ -111,8 +111,12 @@ export function completeDevice(options: DeviceOptions): Device {
       const { local, ...rest } = options
       return { port: 4789, learning: true, ttl: 0, ...rest, ...(local && { local: addressText(addressBytes(local)) }) }
     }
-    case 'bond':
-      return { miimon: 100, hashPolicy: 'layer2', lacpRate: 'slow', ...options }
+    case 'bond': {
+      // What 802.3ad alone uses stands in other modes as the kernel has it from the start.
+      const aggregates = options.mode === '802.3ad'
+      const [hashPolicy, lacpRate] = aggregates ? (['layer2+3', 'fast'] as const) : (['layer2', 'slow'] as const)
+      return { miimon: 100, hashPolicy, lacpRate, ...options }
+    }
     case 'veth':
       return options.peerMac === undefined ? options : { ...options, peerMac: options.peerMac.toLowerCase() }
     default:
@@ -128,6 +132,8 @@ export function deviceChange(a: Device, b: Device): 'none' | 'settings' | 'new' 
     return b.peerMac === undefined || a.peerMac === b.peerMac ? 'none' : 'settings'
   }
   if (sameFields(a, b)) return 'none'
+  // The kernel changes these two of a bond that is down and has no members.
+  if (a.type === 'bond' && b.type === 'bond') return a.mode === b.mode && a.lacpRate === b.lacpRate ? 'settings' : 'new'
   if (a.type !== 'vxlan' || b.type !== 'vxlan') return 'settings'
   const family = (local?: string) => local && addressBytes(local).length
   const moved = a.vni !== b.vni || a.port !== b.port || a.underlay !== b.underlay || family(a.local) !== family(b.local)
@@ -156,7 +162,7 @@ export function appendDevice(payload: Payload, device: Device, links: Pick<Links
 export function appendChange(payload: Payload, device: Device, links: Pick<Links, 'index'>, old?: Device): void {
   if (device.type === 'bridge') appendBridge(payload, device, old?.type === 'bridge' && old.vlanFiltering)
   else if (device.type === 'vxlan') appendVxlan(payload, device, links)
-  else if (device.type === 'bond') appendBond(payload, device)
+  else if (device.type === 'bond') appendBond(payload, device, old?.type === 'bond')
 }
 
 function appendBridge(payload: Payload, device: Bridge, filtersVlans: boolean): void {
@@ -189,11 +195,12 @@ function appendVxlan(payload: Payload, device: Vxlan, links: Pick<Links, 'index'
   payload.bytes(local.length === 4 ? IFLA_VXLAN_LOCAL : IFLA_VXLAN_LOCAL6, local)
 }
 
-function appendBond(payload: Payload, { mode, miimon, hashPolicy, lacpRate }: Bond): void {
-  payload.u8(IFLA_BOND_MODE, BOND_MODES.indexOf(mode)).u32(IFLA_BOND_MIIMON, miimon)
-  payload.u8(IFLA_BOND_XMIT_HASH_POLICY, HASH_POLICIES.indexOf(hashPolicy))
+function appendBond(payload: Payload, { mode, miimon, hashPolicy, lacpRate }: Bond, exists: boolean): void {
+  // The mode first, then what depends on it. Of a bond that is up the kernel refuses both, changed or not.
+  if (!exists) payload.u8(IFLA_BOND_MODE, BOND_MODES.indexOf(mode))
+  payload.u32(IFLA_BOND_MIIMON, miimon).u8(IFLA_BOND_XMIT_HASH_POLICY, HASH_POLICIES.indexOf(hashPolicy))
   // The kernel refuses it in every other mode.
-  if (mode === '802.3ad') payload.u8(IFLA_BOND_AD_LACP_RATE, LACP_RATES.indexOf(lacpRate))
+  if (!exists && mode === '802.3ad') payload.u8(IFLA_BOND_AD_LACP_RATE, LACP_RATES.indexOf(lacpRate))
 }
 
 /**

@@ -1,10 +1,11 @@
 /**
- * The netlink driver: links, bridge members, addresses, routes, policy rules and neighbours. What is ours carries the
+ * The netlink driver: links, bridge members, addresses, routes, policy rules, neighbours and forwarding of VXLAN. What is ours carries the
  * number or name of its area in the kernel itself, so a new agent finds it; whatever does not is never touched.
  *
  * The kernel knows no transactions here. `apply` undoes what it did when something is refused, in reverse.
  */
 import { release } from 'node:os'
+import { type Claim, openAnnouncer } from '../announce/announcer.ts'
 import type { Entry, Passage, Undo } from '../entry.ts'
 import { KernelError } from '../libc.ts'
 import { type ApplyMode, type Driver, KernelRefusal, type Pending, UncertainOutcome } from '../plane.ts'
@@ -17,6 +18,7 @@ import { NETLINK_ROUTE } from './bind.ts'
 import { identityOf, isNetlink, linksOf, NETLINK_KINDS, type NetlinkEntry } from './entries.ts'
 import { involved, Ledger } from './ledger.ts'
 import { setLink } from './link.ts'
+import { getDetails } from './link-detail.ts'
 import {
   type Monitor,
   openMonitor,
@@ -57,6 +59,8 @@ export interface NetlinkDriver extends Driver {
 export interface NetlinkOptions {
   /** Area → its number in the kernel, 1 to 255, unique. */
   owners: ReadonlyMap<string, number>
+  /** Told of what goes wrong outside any change. */
+  onProblem?: (error: unknown) => void
   /** Test seam: sees the messages that the driver sends. */
   openSocket?: () => Netlink
 }
@@ -83,15 +87,32 @@ export async function openNetlinkDriver(options: NetlinkOptions): Promise<Netlin
   }
 }
 
-function netlinkDriver({ owners, openSocket }: NetlinkOptions): NetlinkDriver & { probe(): Promise<void> } {
+function netlinkDriver({
+  owners,
+  onProblem = () => {},
+  openSocket,
+}: NetlinkOptions): NetlinkDriver & { probe(): Promise<void> } {
   const netlink = openSocket?.() ?? openNetlink(NETLINK_ROUTE)
   const areas = new Map(Array.from(owners, ([area, owner]) => [owner, area]))
   const ledger = new Ledger()
-  const watch = new Watch({ ledger, areas, port: () => netlink.port() })
+  const announcer = openAnnouncer({ look: (names) => getDetails(netlink, names), onProblem })
+  const watch = new Watch({
+    ledger,
+    areas,
+    port: () => netlink.port(),
+    onAddress(identity, gone) {
+      const claim = gone ? undefined : claimOf(ledger.held(identity))
+      if (gone) announcer.release(identity)
+      else if (claim) announcer.claim(claim)
+    },
+  })
   const monitor: Monitor = openMonitor({
     protocol: NETLINK_ROUTE,
     groups: GROUPS,
-    onMessage: (message) => watch.hear(message),
+    onMessage(message) {
+      watch.hear(message)
+      announcer.hear(message)
+    },
     onOverflow: () => watch.lose(),
     onError: () => watch.blind(),
   })
@@ -104,6 +125,7 @@ function netlinkDriver({ owners, openSocket }: NetlinkOptions): NetlinkDriver & 
       const wanted = desired.filter(isNetlink)
       const coming = new Set(wanted.flatMap((entry) => (entry.kind === 'link' ? involved(entry) : [])))
       const adopted = await stepwise(ledger.adopt(entries, wanted, (entry) => whyNot(entry, coming)))
+      announcer.adopt([...ledger.all()].flatMap((entry) => claimOf(entry) ?? []))
       watch.settle()
       return adopted
     })
@@ -237,10 +259,17 @@ function netlinkDriver({ owners, openSocket }: NetlinkOptions): NetlinkDriver & 
     changedByOthers,
     pending: () => ledger.pending(),
     async close() {
+      announcer.close()
       monitor.close()
       await netlink.close()
     },
   }
+}
+
+/** What the neighbours are told of an address that moves. */
+function claimOf(entry: NetlinkEntry | undefined): Claim | undefined {
+  if (entry?.kind !== 'address' || !entry.floating) return undefined
+  return { key: identityOf(entry.key), link: entry.link, address: entry.address }
 }
 
 /** Links that a change is about, and what it is about as the kernel tells it apart. */

@@ -6,14 +6,14 @@
  */
 import { RT_SCOPE_LINK, RT_SCOPE_UNIVERSE } from './address.ts'
 import { confPlace, type DeviceConf } from './devconf.ts'
-import { completeDevice, type Device, type DeviceOptions } from './device.ts'
+import { type Bond, completeDevice, type Device, type DeviceOptions } from './device.ts'
 import { addressBytes, addressText, type IpVersion, macBytes, macText, parsePrefix } from './inet.ts'
 import { linkName } from './link.ts'
 import { RT_TABLE_MAIN } from './route.ts'
 import type { RoutingRule } from './rule.ts'
 
-export type NetlinkEntry = LinkEntry | MemberEntry | AddressEntry | RouteEntry | PolicyEntry | NeighbourEntry
-export const NETLINK_KINDS = ['link', 'member', 'address', 'route', 'policy', 'neighbour'] as const
+export type NetlinkEntry = LinkEntry | MemberEntry | AddressEntry | RouteEntry | PolicyEntry | NeighbourEntry | FdbEntry
+export const NETLINK_KINDS = ['link', 'member', 'address', 'route', 'policy', 'neighbour', 'fdb'] as const
 
 /** A device that the agent makes. What is absent of `mtu` and `mac` is left to the kernel, whatever it is. */
 export interface LinkEntry {
@@ -26,6 +26,8 @@ export interface LinkEntry {
   mac?: string
   /** Bridge that it is a port of; absent is none, unless a `member` entry puts it into one. */
   master?: string
+  /** As a port, it gets nothing from other isolated ports of its bridge. Absent: whatever it is. */
+  isolated?: boolean
   /** Path below /proc/sys/net (`ipv4/conf/<name>/arp_announce`) and value. */
   sysctls: readonly (readonly [path: string, value: number])[]
   /** Observed entries only: every sysctl of the device. */
@@ -38,6 +40,8 @@ export interface MemberEntry {
   key: string
   link: string
   bridge: string
+  /** Of a bond, which takes only what is down and leaves it so: bring it up when it is released. */
+  releaseUp?: boolean
 }
 
 export interface AddressEntry {
@@ -49,6 +53,8 @@ export interface AddressEntry {
   noPrefixRoute: boolean
   /** RT_SCOPE_*: 0 global, 253 link, 254 host. */
   scope: number
+  /** Moves between nodes: announced whenever it is put on. Desired entries only; the kernel does not tell. */
+  floating?: true
 }
 
 export interface RouteEntry {
@@ -84,6 +90,15 @@ export interface NeighbourEntry {
   mac: string
 }
 
+/** Where a VXLAN device of ours sends frames for `mac`; for FLOOD, one of those who get what is for many or unknown. */
+export interface FdbEntry {
+  kind: 'fdb'
+  key: string
+  link: string
+  mac: string
+  vtep: string
+}
+
 export interface LinkFields {
   name: string
   device: DeviceOptions
@@ -92,6 +107,7 @@ export interface LinkFields {
   mtu?: number
   mac?: string
   master?: string
+  isolated?: boolean
   sysctls?: LinkEntry['sysctls']
 }
 
@@ -111,6 +127,7 @@ export function link(area: string, fields: LinkFields): LinkEntry {
     ...(fields.mtu !== undefined && { mtu: fields.mtu }),
     ...(fields.mac !== undefined && { mac: canonicalMac(fields.mac) }),
     ...(fields.master !== undefined && { master: linkName(fields.master) }),
+    ...(fields.isolated !== undefined && { isolated: fields.isolated }),
     sysctls: fields.sysctls ?? [],
   }
 }
@@ -120,9 +137,15 @@ export function bridge(area: string, name: string, fields: Omit<LinkFields, 'nam
   return link(area, { ...fields, name, device: { type: 'bridge' } })
 }
 
+/** A bond of the agent that is up. */
+export function bond(area: string, name: string, mode: Bond['mode'], fields: { mtu?: number } = {}): LinkEntry {
+  return link(area, { ...fields, name, device: { type: 'bond', mode } })
+}
+
 /** `port` is the name of a device, `master` that of a bridge, ours or not, or of a bond of ours. */
-export function member(area: string, port: string, master: string): MemberEntry {
-  return { kind: 'member', key: `${area}/member/${linkName(port)}`, link: port, bridge: linkName(master) }
+export function member(area: string, port: string, master: string, releaseUp = false): MemberEntry {
+  const key = `${area}/member/${linkName(port)}`
+  return { kind: 'member', key, link: port, bridge: linkName(master), ...(releaseUp && { releaseUp }) }
 }
 
 export interface AddressFields {
@@ -132,14 +155,17 @@ export interface AddressFields {
   noPrefixRoute?: boolean
   /** Default 0 (global). */
   scope?: number
+  /** See {@link AddressEntry}. Default false. */
+  floating?: boolean
 }
 
 export function address(area: string, fields: AddressFields): AddressEntry {
   const { bytes, length } = parsePrefix(fields.address)
   const cidr = `${addressText(bytes)}/${length}`
-  const { noPrefixRoute = false, scope = RT_SCOPE_UNIVERSE } = fields
+  const { noPrefixRoute = false, scope = RT_SCOPE_UNIVERSE, floating = false } = fields
   const key = `${area}/address/${linkName(fields.link)}/${cidr}`
-  return { kind: 'address', key, link: fields.link, address: cidr, noPrefixRoute, scope }
+  const entry = { kind: 'address', key, link: fields.link, address: cidr, noPrefixRoute, scope } as const
+  return floating ? { ...entry, floating } : entry
 }
 
 export interface RouteFields {
@@ -216,6 +242,11 @@ export function neighbour(area: string, fields: NeighbourFields): NeighbourEntry
   const text = canonicalAddress(fields.address)
   const key = `${area}/neighbour/${linkName(fields.link)}/${text}`
   return { kind: 'neighbour', key, link: fields.link, address: text, mac: canonicalMac(fields.mac) }
+}
+
+export function forwarding(area: string, fields: Omit<FdbEntry, 'kind' | 'key'>): FdbEntry {
+  const [mac, vtep] = [canonicalMac(fields.mac), canonicalAddress(fields.vtep)]
+  return { kind: 'fdb', key: `${area}/fdb/${linkName(fields.link)}/${mac}/${vtep}`, link: fields.link, mac, vtep }
 }
 
 /** `l2` of `l2/link/br1`. */

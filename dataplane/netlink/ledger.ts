@@ -52,11 +52,11 @@ export class Ledger {
     return this.#uses.has(link)
   }
 
-  /** Whether an entry in the kernel, of `kind` if given, rests on a link; the link itself does not count. */
-  restsOn(link: string, kind?: NetlinkEntry['kind']): boolean {
+  /** Whether an entry in the kernel, of a kind that counts, rests on a link; the link itself does not count. */
+  restsOn(link: string, counts: (kind: NetlinkEntry['kind']) => boolean = () => true): boolean {
     if (!this.uses(link)) return false
     for (const entry of this.#held.values()) {
-      if ((kind === undefined || entry.kind === kind) && linksOf(entry).includes(link)) return true
+      if (counts(entry.kind) && linksOf(entry).includes(link)) return true
     }
     return false
   }
@@ -189,8 +189,12 @@ export function involved(entry: NetlinkEntry): string[] {
   return [entry.name, ...peer, ...linksOf(entry)]
 }
 
-/** What is held, without what nobody asked for; a route keeps the link that it leads out by. */
+/**
+ * What is held, without what nobody asked for; a route keeps the link that it leads out by, and whether an address moves
+ * only the wanted one says.
+ */
 function agreed(observed: NetlinkEntry, wanted: NetlinkEntry): NetlinkEntry {
+  if (wanted.kind === 'address') return wanted
   return wanted.kind === 'route' && observed.kind === 'route' && observed.seen
     ? { ...wanted, seen: observed.seen }
     : wanted

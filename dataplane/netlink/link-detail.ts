@@ -13,15 +13,19 @@ const IFLA_IFALIAS = 20
 const IFLA_AF_SPEC = 26
 const IFLA_GROUP = 27
 const IFLA_LINK_NETNSID = 37
+const IFLA_MAX_MTU = 51
 const IFLA_INFO_KIND = 1
 const IFLA_INFO_DATA = 2
 const IFLA_INFO_SLAVE_KIND = 4
 const IFLA_INFO_SLAVE_DATA = 5
 const IFLA_BRPORT_COST = 3
+const IFLA_BRPORT_ISOLATED = 33
 const IFLA_INET_CONF = 1
 const IPV4_DEVCONF_PROMOTE_SECONDARIES = 20
 /** struct ifinfomsg */
 const HEADER_SIZE = 16
+/** linux/if_arp.h */
+const ARPHRD_ETHER = 1
 
 /** Text that marks a link as made by the agent, with the area that it is of; the far end of a pair says so. */
 const MARK = /^stratum:([a-z0-9-]+)( peer)?$/
@@ -31,12 +35,18 @@ export interface LinkDetail extends Link {
   area?: string
   /** It is the far end of a pair that is ours. */
   farEnd: boolean
+  /** Its frames are Ethernet's. */
+  ethernet: boolean
+  /** The largest MTU that it can have; absent where nothing bounds it. */
+  maxMtu?: number
   /** Index of a pair's other end, when that is in the same namespace; of the underlay for tunnels. */
   other?: number
   /** IFLA_INFO_DATA: settings of its kind. */
   data?: Buffer
   /** Path cost of a bridge port: the owner's number where the agent put it in. */
   cost?: number
+  /** Of a bridge port: it gets nothing from other isolated ones. */
+  isolated?: boolean
   conf: DeviceConf
 }
 
@@ -69,16 +79,22 @@ export function decodeDetail(payload: Buffer): LinkDetail {
   const other = attributes.bytes(IFLA_LINK_NETNSID) ? undefined : attributes.u32(IFLA_LINK)
   const data = info?.bytes(IFLA_INFO_DATA)
   const bridged = info?.text(IFLA_INFO_SLAVE_KIND) === 'bridge'
-  const cost = bridged ? info?.nested(IFLA_INFO_SLAVE_DATA)?.u32(IFLA_BRPORT_COST) : undefined
+  const port = bridged ? info?.nested(IFLA_INFO_SLAVE_DATA) : undefined
+  const cost = port?.u32(IFLA_BRPORT_COST)
+  // 0 is none.
+  const maxMtu = attributes.u32(IFLA_MAX_MTU) || undefined
   return {
     ...decodeLink(payload),
     farEnd: peer !== undefined,
+    ethernet: payload.readUInt16LE(2) === ARPHRD_ETHER,
+    ...(maxMtu !== undefined && { maxMtu }),
     conf: decodeConf(attributes.nested(IFLA_AF_SPEC)),
     ...(area !== undefined && { area }),
     ...(other !== undefined && { other }),
     // The message lies in a buffer that the next one overwrites.
     ...(data && { data: Buffer.from(data) }),
     ...(cost !== undefined && { cost }),
+    ...(port && { isolated: port.u8(IFLA_BRPORT_ISOLATED) === 1 }),
   }
 }
 
@@ -98,8 +114,17 @@ export function changeKind(index: number, kind: string, data: (payload: Payload)
 
 /** Sets the path cost of a bridge port, which means nothing while the bridge speaks no spanning tree. */
 export function setPortCost(index: number, cost: number): Message {
+  return changePort(index, (data) => data.u32(IFLA_BRPORT_COST, cost))
+}
+
+/** Keeps a bridge port from others that are isolated, or no longer. */
+export function setIsolated(index: number, isolated: boolean): Message {
+  return changePort(index, (data) => data.u8(IFLA_BRPORT_ISOLATED, Number(isolated)))
+}
+
+function changePort(index: number, settings: (payload: Payload) => void): Message {
   const payload = new Payload().raw(header(index)).nest(IFLA_LINKINFO, (info) => {
-    info.text(IFLA_INFO_SLAVE_KIND, 'bridge').nest(IFLA_INFO_SLAVE_DATA, (data) => data.u32(IFLA_BRPORT_COST, cost))
+    info.text(IFLA_INFO_SLAVE_KIND, 'bridge').nest(IFLA_INFO_SLAVE_DATA, settings)
   })
   return { type: RTM_NEWLINK, flags: 0, payload: payload.finish() }
 }

@@ -16,12 +16,14 @@ const RTM_SETLINK = 19
 const IFLA_ADDRESS = 1
 const IFLA_IFNAME = 3
 const IFLA_MTU = 4
+const IFLA_LINK = 5
 const IFLA_MASTER = 10
 const IFLA_LINKINFO = 18
 const IFLA_IFALIAS = 20
 const IFLA_GROUP = 27
 const IFLA_NET_NS_FD = 28
 const IFLA_EXT_MASK = 29
+const IFLA_LINK_NETNSID = 37
 const IFLA_PARENT_DEV_NAME = 56
 const IFLA_PARENT_DEV_BUS_NAME = 57
 const IFLA_INFO_KIND = 1
@@ -57,6 +59,8 @@ export interface Link {
   running: boolean
   /** Index of the bridge or bond that this is a port of. */
   master?: number
+  /** Index of the link of this namespace that it lies on, as a VLAN, a macvlan and a tunnel do. */
+  over?: number
   /** `veth`, `bridge`, `vxlan`, ...; absent for hardware and loopback. */
   kind?: string
   /** The device of a bus that this is the network interface of (Linux 5.14); absent for virtual links. */
@@ -132,6 +136,8 @@ export function decodeLink(payload: Buffer): Link {
   const kind = attributes.nested(IFLA_LINKINFO)?.text(IFLA_INFO_KIND)
   const name = attributes.text(IFLA_IFNAME)
   const device = deviceOf(attributes)
+  // Of a pair it is the other end, and 0 is none.
+  const over = kind === 'veth' || attributes.bytes(IFLA_LINK_NETNSID) ? 0 : attributes.u32(IFLA_LINK)
   if (name === undefined) throw new WireError('link without a name')
   return {
     index: payload.readInt32LE(4),
@@ -142,6 +148,7 @@ export function decodeLink(payload: Buffer): Link {
     group: attributes.u32(IFLA_GROUP) ?? 0,
     ...(mac !== undefined && { mac }),
     ...(master !== undefined && { master }),
+    ...(over && { over }),
     ...(kind !== undefined && { kind }),
     ...(device && { device }),
   }

@@ -1,11 +1,13 @@
 /** Everything of ours that the kernel holds, by a dump of each kind. */
 import { listAddresses } from './address.ts'
 import type { NetlinkEntry } from './entries.ts'
+import { listPermanent } from './fdb.ts'
 import { type LinkDetail, listDetails } from './link-detail.ts'
 import { listNeighbours } from './neighbour.ts'
 import {
   type Areas,
   observedAddress,
+  observedForwarding,
   observedLink,
   observedMember,
   observedNeighbour,
@@ -38,5 +40,10 @@ export async function observeAll(netlink: Netlink, areas: Areas): Promise<Observ
   }
   for (const rule of await listRules(netlink)) entries.push(observedPolicy(rule, areas))
   for (const neighbour of await listNeighbours(netlink)) entries.push(observedNeighbour(neighbour, nameOf, areas))
+  const own = new Set(areas.values())
+  for (const link of links) {
+    if (link.kind !== 'vxlan' || link.area === undefined || !own.has(link.area)) continue
+    for (const found of await listPermanent(netlink, link.index)) entries.push(observedForwarding(found, link))
+  }
   return { links, entries: entries.filter((entry) => entry !== undefined) }
 }

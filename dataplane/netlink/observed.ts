@@ -5,6 +5,8 @@ import { type Device, decodeDevice } from './device.ts'
 import {
   type AddressEntry,
   address,
+  type FdbEntry,
+  forwarding,
   type LinkEntry,
   link,
   type MemberEntry,
@@ -16,6 +18,7 @@ import {
   type RouteEntry,
   route,
 } from './entries.ts'
+import type { FdbRow } from './fdb.ts'
 import type { LinkDetail } from './link-detail.ts'
 import type { Neighbour } from './neighbour.ts'
 import type { Route } from './route.ts'
@@ -41,7 +44,7 @@ export function observedLink(detail: LinkDetail, find: FindLink, areas: Areas): 
     ...link(detail.area, { name: detail.name, device, mtu: detail.mtu }),
     up: detail.up && (peer?.up ?? true),
     ...(detail.mac !== undefined && { mac: detail.mac }),
-    ...(master !== undefined && { master }),
+    ...(master !== undefined && { master, isolated: detail.isolated === true }),
     seen: detail.conf,
   }
 }
@@ -57,7 +60,8 @@ export function observedMember(detail: LinkDetail, find: FindLink, areas: Areas)
   const bridge = detail.master === undefined ? undefined : find(detail.master)
   if (bridge === undefined) return undefined
   const area = bridge.kind === 'bond' ? bridge.area : detail.cost === undefined ? undefined : areas.get(detail.cost)
-  return area === undefined ? undefined : member(area, detail.name, bridge.name)
+  // What a bond releases it leaves down; it was most likely up before.
+  return area === undefined ? undefined : member(area, detail.name, bridge.name, bridge.kind === 'bond')
 }
 
 export function observedAddress(found: Address, nameOf: FindName, areas: Areas): AddressEntry | undefined {
@@ -101,4 +105,9 @@ export function observedNeighbour(found: Neighbour, nameOf: FindName, areas: Are
   const [area, on] = [areas.get(protocol), nameOf(index)]
   if (area === undefined || on === undefined || mac === undefined || state !== 'permanent') return undefined
   return neighbour(area, { link: on, address: text, mac })
+}
+
+/** `on` is the device that the entry is of. */
+export function observedForwarding({ mac, vtep, permanent }: FdbRow, on: LinkDetail): FdbEntry | undefined {
+  return permanent && on.area !== undefined ? forwarding(on.area, { link: on.name, mac, vtep }) : undefined
 }

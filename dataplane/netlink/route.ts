@@ -94,6 +94,8 @@ export interface RouteFilter {
 
 export interface Path {
   oif: number
+  /** Absent is unicast: packets leave the node. */
+  type?: RouteType
   gateway?: string
   prefsrc?: string
 }
@@ -190,8 +192,13 @@ export async function lookupRoute(
   const answers = await netlink.ask({ type: RTM_GETROUTE, flags: 0, payload: payload.finish() })
   const route = answers.map((answer) => decodeRoute(answer.payload)).find((found) => found?.oif !== undefined)
   if (route?.oif === undefined) throw new WireError(`route to ${dst} without a link`)
-  const { oif, gateway, prefsrc } = route
-  return { oif, ...(gateway !== undefined && { gateway }), ...(prefsrc !== undefined && { prefsrc }) }
+  const { oif, type, gateway, prefsrc } = route
+  return {
+    oif,
+    ...(type !== 'unicast' && { type }),
+    ...(gateway !== undefined && { gateway }),
+    ...(prefsrc !== undefined && { prefsrc }),
+  }
 }
 
 function matches(route: Route, { version, table, protocol }: RouteFilter): boolean {

@@ -12,6 +12,11 @@ export function sameNetlink(a: NetlinkEntry, b: NetlinkEntry): boolean {
     const [held, wanted] = a.seen ? [a, b] : [b, a]
     return leadsAlike(held, wanted) && (wanted.link === undefined || wanted.link === held.seen?.link)
   }
+  if (a.kind === 'address' && b.kind === 'address') {
+    return equal({ ...a, floating: undefined }, { ...b, floating: undefined })
+  }
+  // What happens at the release does not show before.
+  if (a.kind === 'member' && b.kind === 'member') return a.key === b.key && a.bridge === b.bridge
   return equal(a, b)
 }
 
@@ -38,6 +43,7 @@ function satisfies(held: LinkEntry, conf: DeviceConf, wanted: LinkEntry): boolea
     deviceChange(held.device, wanted.device) === 'none' &&
     held.up === wanted.up &&
     held.master === wanted.master &&
+    (wanted.isolated === undefined || wanted.isolated === (held.isolated ?? false)) &&
     (wanted.mtu === undefined || held.mtu === wanted.mtu) &&
     (wanted.mac === undefined || held.mac === wanted.mac) &&
     wanted.sysctls.every(([path, value]) => confValue(conf, path, wanted.name) === value)

@@ -5,9 +5,11 @@
  */
 import { decodeAddress, RTM_DELADDR, RTM_NEWADDR } from './address.ts'
 import { identityOf, type NetlinkEntry, policy } from './entries.ts'
+import { AF_BRIDGE, decodeFdb } from './fdb.ts'
 import { involved, type Ledger } from './ledger.ts'
 import { decodeLink, RTM_DELLINK, RTM_NEWLINK } from './link.ts'
 import type { LinkDetail } from './link-detail.ts'
+import { type LinkState, LinkTable } from './link-table.ts'
 import { decodeNeighbour, RTM_DELNEIGH, RTM_NEWNEIGH } from './neighbour.ts'
 import { type Areas, observedNeighbour, observedPolicy, observedRoute } from './observed.ts'
 import { decodeRoute, RTM_DELROUTE, RTM_NEWROUTE } from './route.ts'
@@ -15,8 +17,6 @@ import { decodeRule, RTM_DELRULE, RTM_NEWRULE } from './rule.ts'
 import { sameNetlink } from './sameness.ts'
 import { NLM_F_REPLACE, type Received } from './wire.ts'
 
-/** include/linux/socket.h: messages about bridge ports and forwarding tables. */
-const AF_BRIDGE = 7
 /** With more than this while a change goes on, all is looked at anew. */
 const MAX_BACKLOG = 40_000
 /** What our own commands do of this is in the ledger. */
@@ -27,20 +27,16 @@ export interface WatchParts {
   areas: Areas
   /** Number of the socket that our own commands go by. */
   port(): number
-}
-
-interface LinkState {
-  index: number
-  up: boolean
+  /** An address, as the ledger knows it apart, has come or gone. */
+  onAddress?(identity: string, gone: boolean): void
 }
 
 export class Watch {
   readonly #ledger: Ledger
   readonly #areas: Areas
   readonly #port: () => number
-  /** Every link there is, ours or not. */
-  #links = new Map<string, LinkState>()
-  #names = new Map<number, string>()
+  readonly #onAddress: WatchParts['onAddress']
+  readonly #links = new LinkTable()
   /** Links of which something changed: it takes a question to know what. */
   #suspects = new Set<string>()
   #backlog: Received[] = []
@@ -50,10 +46,11 @@ export class Watch {
   /** Links and identities whose events, while these are judged, tell of a change of our own. */
   #quiet: ReadonlySet<string> = new Set()
 
-  constructor({ ledger, areas, port }: WatchParts) {
+  constructor({ ledger, areas, port, onAddress }: WatchParts) {
     this.#ledger = ledger
     this.#areas = areas
     this.#port = port
+    this.#onAddress = onAddress
   }
 
   /** Whether others may have changed something of ours, or something may be possible now, since the last observation. */
@@ -103,20 +100,15 @@ export class Watch {
     this.#quiet = new Set()
     for (const { name, was } of before) {
       const is = this.#links.get(name)
-      if (was && (was.index !== is?.index || was.up !== is.up) && this.#ledger.restsOn(name)) this.mark()
+      // A bond takes its members down and brings them up; they are members throughout.
+      const counts = (kind: NetlinkEntry['kind']) => was?.index !== is?.index || kind !== 'member'
+      if (was && (was.index !== is?.index || was.up !== is.up) && this.#ledger.restsOn(name, counts)) this.mark()
     }
   }
 
   /** Takes over what an observation found. Entries that wait for a link that is another one now are woken. */
   adoptLinks(details: readonly LinkDetail[]): void {
-    const before = this.#links
-    this.#links = new Map(details.map(({ name, index, up }) => [name, { index, up }]))
-    this.#names = new Map(details.map(({ name, index }) => [index, name]))
-    for (const [name, { index, up }] of this.#links) {
-      const old = before.get(name)
-      if (old?.index !== index || old.up !== up) this.#wakeFor(name)
-    }
-    for (const name of before.keys()) if (!this.#links.has(name)) this.#wakeFor(name)
+    for (const name of this.#links.replace(details)) this.#wakeFor(name)
   }
 
   /** The observation is over: from here on counts what is heard. */
@@ -177,23 +169,29 @@ export class Watch {
   }
 
   #link(gone: boolean, payload: Buffer): void {
-    const { name, index, up } = decodeLink(payload)
+    const { name, index, up, master } = decodeLink(payload)
     this.#suspect(name)
+    if (master !== undefined && this.#isStranger(name, master)) this.mark()
     if (payload.readUInt8(0) === AF_BRIDGE) return
-    const known = this.#names.get(index)
+    const known = this.#links.nameOf(index)
     if (known !== undefined && (gone || known !== name)) this.#goneLink(known, index)
     if (gone) return
     const before = this.#links.get(name)
-    this.#links.set(name, { index, up })
-    this.#names.set(index, name)
+    this.#links.put(name, { index, up })
     if (before?.index === index && before.up === up) return
     if (!this.#quiet.has(name) && this.#ledger.restsOn(name)) this.mark()
     this.#wakeFor(name, up)
   }
 
+  /** Somebody put a device into a bond of ours. */
+  #isStranger(name: string, master: number): boolean {
+    const bond = this.#ledger.held(`link/${this.#links.nameOf(master)}`)
+    if (bond?.kind !== 'link' || bond.device.type !== 'bond' || this.#quiet.has(name)) return false
+    return this.#ledger.held(`member/${name}`) === undefined
+  }
+
   #goneLink(name: string, index: number): void {
-    this.#names.delete(index)
-    this.#links.delete(name)
+    this.#links.remove(name, index)
     const lost = this.#ledger.held(`link/${name}`) ?? this.#ledger.nearOf(name) ?? this.#ledger.restsOn(name)
     if (lost && !this.#quiet.has(name)) this.mark()
     this.#wakeFor(name)
@@ -211,15 +209,16 @@ export class Watch {
 
   #address(gone: boolean, own: boolean, payload: Buffer): void {
     const address = decodeAddress(payload)
-    const name = address && this.#names.get(address.index)
+    const name = address && this.#links.nameOf(address.index)
     if (address === undefined || name === undefined) return
     const identity = `address/${name}/${address.cidr}`
+    this.#onAddress?.(identity, gone)
     const ours = this.#areas.has(address.protocol)
     const held = this.#ledger.held(identity) !== undefined
     if (ours && !own && held === gone && !this.#quiet.has(identity)) this.mark()
     if (gone) {
       // The kernel removes the routes of a link with its last address, and says nothing.
-      if (this.#ledger.restsOn(name, 'route')) this.mark()
+      if (this.#ledger.restsOn(name, (kind) => kind === 'route')) this.mark()
       this.#wakeAt(identity)
     } else this.#wakeRoutes(address.version === 6)
   }
@@ -242,7 +241,7 @@ export class Watch {
     const ours = this.#areas.has(payload.readUInt8(5))
     const route = ours || replaced ? decodeRoute(payload) : undefined
     if (route === undefined) return
-    const entry = observedRoute(route, (index) => this.#names.get(index), this.#areas)
+    const entry = observedRoute(route, (index) => this.#links.nameOf(index), this.#areas)
     if (entry && own) {
       this.#ledger.learn(entry)
       return
@@ -273,8 +272,9 @@ export class Watch {
   }
 
   #neighbour(gone: boolean, own: boolean, payload: Buffer): void {
+    if (payload.readUInt8(0) === AF_BRIDGE) this.#forwarding(gone, payload)
     if (own || payload.readUInt8(0) === AF_BRIDGE) return
-    const name = this.#names.get(payload.readInt32LE(4))
+    const name = this.#links.nameOf(payload.readInt32LE(4))
     if (name === undefined || !this.#ledger.uses(name)) return
     const neighbour = decodeNeighbour(payload)
     if (neighbour === undefined) return
@@ -282,7 +282,17 @@ export class Watch {
     if (gone) this.#wakeAt(identity)
     const held = this.#ledger.held(identity)
     if (held === undefined) return
-    const entry = observedNeighbour(neighbour, (index) => this.#names.get(index), this.#areas)
+    const entry = observedNeighbour(neighbour, (index) => this.#links.nameOf(index), this.#areas)
     if (gone || entry === undefined || !sameNetlink(entry, held)) this.mark()
+  }
+
+  /** The kernel does not tell who asked for it, so what we did ourselves is compared, too. */
+  #forwarding(gone: boolean, payload: Buffer): void {
+    const found = decodeFdb(payload)
+    const name = found && this.#links.nameOf(found.index)
+    if (found === undefined || name === undefined || !this.#ledger.uses(name)) return
+    const identity = `fdb/${name}/${found.mac}/${found.vtep}`
+    const stands = !gone && found.permanent
+    if ((this.#ledger.held(identity) !== undefined) !== stands && !this.#quiet.has(identity)) this.mark()
   }
 }

@@ -36,9 +36,14 @@ export function parsePrefix(input: string): Prefix | undefined {
     const kept = Math.min(8, Math.max(0, length - index * 8))
     return byte & (0xff00 >> kept) & 0xff
   })
-  const network = ipaddr.fromByteArray(bytes)
-  const text = network.kind() === 'ipv6' ? canonical6(bytes) : network.toString()
-  return { family, text: length === width ? text : `${text}/${length}`, bytes, length }
+  return prefixOf(bytes, length)
+}
+
+/** The prefix of a network address of 4 or 16 bytes, whose host bits are cleared. */
+export function prefixOf(bytes: number[], length: number): Prefix {
+  const family = bytes.length === 4 ? 4 : 6
+  const text = family === 4 ? bytes.join('.') : canonical6(bytes)
+  return { family, text: length === 8 * bytes.length ? text : `${text}/${length}`, bytes, length }
 }
 
 /** Writes a dotted tail in hex: ipaddr.js takes `::192.0.2.7` for the IPv4-mapped address, which is another one. */

@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox'
-import { Timestamp } from '../../core/schemas.ts'
+import { StringEnum, Timestamp } from '../../core/schemas.ts'
 import { Nic, NicInput } from '../networks/offers.ts'
 
 /** Shows up as `used_by` of what the machine has. */
@@ -17,4 +17,29 @@ export const Machine = Type.Object({
   networks: Type.Array(Nic),
 })
 
+export const TASK_STATES = ['queued', 'running', 'succeeded', 'failed', 'cancelled'] as const
+
+export const Task = Type.Object({
+  id: Type.String(),
+  kind: Type.String({ description: 'what is done to what: machine.attach' }),
+  state: StringEnum(TASK_STATES),
+  resource: Type.String({ description: 'path of what it is done to' }),
+  progress: Type.Integer({ description: '0 to 100' }),
+  created_at: Timestamp,
+  started_at: Timestamp,
+  finished_at: Type.Optional(Timestamp),
+  error: Type.Optional(Type.String()),
+  result: Type.Optional(Type.Unsafe<object>({ type: 'object', additionalProperties: true })),
+  tenant_id: Type.Optional(Type.String()),
+})
+export const TaskOne = Type.Object({ task: Task })
+export const TaskList = Type.Object({ tasks: Type.Array(Task) })
+export const TaskParams = Type.Object({ id: Type.String({ maxLength: 256 }) })
+export const TaskQuery = Type.Object({
+  limit: Type.Optional(Type.String({ maxLength: 64, description: '1 to 500; 50 unless given' })),
+  state: Type.Optional(StringEnum(TASK_STATES)),
+})
+
+export type Task = Static<typeof Task>
+export type TaskState = Task['state']
 export type Machine = Static<typeof Machine>

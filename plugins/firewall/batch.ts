@@ -3,12 +3,19 @@
 import type { Change, Db } from '../../core/area.ts'
 import { ApiError, badRequest } from '../../core/errors.ts'
 import { inSlices } from '../../core/slices.ts'
+import type { Limit } from './limit.ts'
 import { inserted, insertOne, toRule } from './rules.ts'
 import type { BatchOutcome, BatchResult, RuleInput } from './schemas.ts'
 import type { Row } from './tables.ts'
 
 /** Says what is wrong with an item, or nothing when it is a RuleInput. */
 export type ItemCheck = (item: unknown) => string | undefined
+
+export interface BatchOptions {
+  atomic: boolean
+  limit: Limit
+  check: ItemCheck
+}
 
 /** An atomic batch that is refused: 400 with the same results. */
 export class BatchRefusal extends ApiError {
@@ -23,7 +30,7 @@ export class BatchRefusal extends ApiError {
 export async function createBatch(
   tx: Db,
   items: readonly unknown[],
-  options: { atomic: boolean; max: number; check: ItemCheck },
+  options: BatchOptions,
 ): Promise<Change<BatchOutcome>> {
   const results: BatchResult[] = []
   const rows: Row[] = []
@@ -42,11 +49,11 @@ export async function createBatch(
   return inserted(summary(results, rows.length), rows)
 }
 
-function insertItem(tx: Db, item: unknown, { check, max }: { check: ItemCheck; max: number }): Row {
+function insertItem(tx: Db, item: unknown, { check, limit }: BatchOptions): Row {
   const wrong = check(item)
   if (wrong !== undefined) throw badRequest(wrong)
   // `check` has compared it with the schema of RuleInput.
-  return insertOne(tx, item as RuleInput, max)
+  return insertOne(tx, item as RuleInput, limit)
 }
 
 function summary(results: BatchResult[], created: number): BatchOutcome {

@@ -1,7 +1,7 @@
 /**
- * Ends established connections that a new drop rule forbids (D72). A drop is enforced on them from its first moment by the
- * chain `firewall_established`; here conntrack is made to forget them, so that this chain becomes short again and their
- * replies end too. A connection that an accept rule of higher rank admits is left alone.
+ * Ends established connections that a new drop rule forbids (D72). A drop is enforced on them from its first moment, as one
+ * that is `fresh` to the classifier or by nft's chain `firewall_established`; here conntrack is made to forget them, so that
+ * what is established is not judged any more, and their replies end too. A connection that an accept rule of higher rank admits is left alone.
  *
  * Work that is left when the agent dies is found in `firewall_pending` at the next start.
  */
@@ -11,10 +11,10 @@ import type { AreaContext, Change, Db, Stop } from '../../core/area.ts'
 import { inSlices } from '../../core/slices.ts'
 import { system } from '../../core/state/events.ts'
 import type { Connection, Ingress } from '../../dataplane/connections.ts'
-import { establishedRef, rankOf } from './desired.ts'
 import { shortfall } from './legacy.ts'
 import { type Flow, flowOf, type Predicate, predicate } from './match.ts'
 import { everyRule, queries } from './queries.ts'
+import { compareRanks, establishedRef, rankOf, ruleRef } from './refs.ts'
 import { isScheduled, nextOpening } from './schedule.ts'
 import { pending, type Row } from './tables.ts'
 
@@ -86,7 +86,7 @@ async function evict(context: AreaContext, drops: readonly Row[]): Promise<void>
 
 function done(tx: Db, ids: number[]): Change<void> {
   tx.delete(pending).where(inArray(pending.rule, ids)).run()
-  return { result: undefined, touch: [establishedRef], events: [] }
+  return { result: undefined, touch: [...ids.map(ruleRef), establishedRef], events: [] }
 }
 
 const answerTuple = ({ reply: { src, sport, dst, dport } }: Connection) => `${src} . ${sport} . ${dst} . ${dport}`
@@ -114,19 +114,22 @@ async function select(context: AreaContext, drops: readonly Row[], all: readonly
     if (drop === undefined) return
     const full = await located(connection)
     // Where device or MAC is not known, an accept that asks for it is given the benefit of the doubt.
-    accepts ??= byRank(await acceptRules(read), at, true)
-    const first = accepts.find(({ matches }) => matches(full))
-    if (first === undefined || compare(first.rank, drop.rank) > 0) chosen.push(connection)
+    accepts ??= await acceptsBefore(read, judges.at(-1)?.rank ?? drop.rank, at)
+    const admitted = accepts.some(({ rank, matches }) => compareRanks(rank, drop.rank) < 0 && matches(full))
+    if (!admitted) chosen.push(connection)
   })
   return chosen
 }
 
-async function acceptRules(read: Db): Promise<Row[]> {
-  const rows: Row[] = []
+/** The accepts that come before the last of the drops, in no order: there may be too many to sort in one go. */
+async function acceptsBefore(read: Db, last: readonly number[], at: Date): Promise<Judge[]> {
+  const accepts: Judge[] = []
   await inSlices(everyRule(read), (row) => {
-    if (row.action === 'accept' && !shortfall(row)?.leftOut) rows.push(row)
+    const rank = rankOf(row)
+    if (row.action !== 'accept' || compareRanks(rank, last) > 0 || shortfall(row)?.leftOut) return
+    accepts.push({ rank, matches: predicate(row, at, true) })
   })
-  return rows
+  return accepts
 }
 
 interface Judge {
@@ -134,15 +137,10 @@ interface Judge {
   matches: Predicate
 }
 
-function byRank(rows: readonly Row[], at: Date, unknown = false): Judge[] {
+function byRank(rows: readonly Row[], at: Date): Judge[] {
   return rows
-    .map((row) => ({ rank: rankOf(row), matches: predicate(row, at, unknown) }))
-    .sort((a, b) => compare(a.rank, b.rank))
-}
-
-function compare(a: readonly number[], b: readonly number[]): number {
-  const at = a.findIndex((value, index) => value !== b[index])
-  return at < 0 ? 0 : (a[at] ?? 0) - (b[at] ?? 0)
+    .map((row) => ({ rank: rankOf(row), matches: predicate(row, at) }))
+    .sort((a, b) => compareRanks(a.rank, b.rank))
 }
 
 /** The kernel keeps schedules by itself; only the connections that stand when a scheduled drop sets in need the agent. */
@@ -158,7 +156,7 @@ function watchSchedules({ read, now, log, mutate }: AreaContext): () => void {
     if (opened.length === 0) return
     mutate(system('schedule'), (tx) => {
       for (const { id } of opened) queries(tx).addPending.run({ rule: id })
-      return { result: undefined, touch: [establishedRef], events: [] }
+      return { result: undefined, touch: [...opened.map(({ id }) => ruleRef(id)), establishedRef], events: [] }
     }).catch((error: unknown) => log.error({ err: error }, 'a scheduled drop could not end connections'))
   }, SCHEDULE_TICK_MS)
   timer.unref()

@@ -18,7 +18,8 @@ export interface Flow extends Ingress {
 
 export type Predicate = (flow: Flow) => boolean
 
-const NUMBERS: Readonly<Record<string, number>> = { icmp: 1, tcp: 6, udp: 17 }
+/** IP protocol numbers of those that rules name. */
+export const PROTOCOLS: Readonly<Record<string, number>> = { icmp: 1, tcp: 6, udp: 17 }
 
 export function flowOf({ family, protocol, src, dst, sport, dport }: Omit<Connection, 'reply'>): Flow {
   return { family, protocol, src: address(src), dst: address(dst), sport, dport }
@@ -31,14 +32,14 @@ export function flowOf({ family, protocol, src, dst, sport, dport }: Omit<Connec
 export function predicate(row: Row, at: Date, unknown = false): Predicate {
   const source = row.sourceIp === '' ? undefined : address(row.sourceIp)
   const dest = row.destIp === '' ? undefined : address(row.destIp)
-  const protocol = NUMBERS[row.protocol]
+  const protocol = PROTOCOLS[row.protocol]
   const ported = row.sourcePort > 0 || row.destPort > 0
   const top = Math.max(row.destPortMax, row.destPort)
   const inForce = scheduleHolds(row, at)
   return (flow) =>
     inForce &&
     (row.protocol === '' || (flow.protocol === protocol && (row.protocol !== 'icmp' || flow.family === 4))) &&
-    (!ported || flow.protocol === NUMBERS.tcp || flow.protocol === NUMBERS.udp) &&
+    (!ported || flow.protocol === PROTOCOLS.tcp || flow.protocol === PROTOCOLS.udp) &&
     (row.sourcePort === 0 || flow.sport === row.sourcePort) &&
     (row.destPort === 0 || (flow.dport >= row.destPort && flow.dport <= top)) &&
     (source === undefined || contains(source, flow.src)) &&

@@ -1,11 +1,12 @@
 /** What `GET /metrics` shows of the firewall, by counts that an index answers. */
 import { count, sql } from 'drizzle-orm'
-import type { AreaMetric, Db, Sample } from '../../core/area.ts'
+import type { AreaContext, AreaMetric, Db, Sample } from '../../core/area.ts'
 import { inSlices } from '../../core/slices.ts'
 import { prepared } from '../../core/state/prepared.ts'
-import { defaultAction } from './desired.ts'
+import type { Hits } from '../../dataplane/bpf/firewall/filter.ts'
 import { shortfall } from './legacy.ts'
-import { everyRule, queries } from './queries.ts'
+import { rulesLimit } from './limit.ts'
+import { defaultAction, everyRule, queries } from './queries.ts'
 import { LEVELS } from './schemas.ts'
 import { rules } from './tables.ts'
 
@@ -22,9 +23,9 @@ export const metrics: readonly AreaMetric[] = [
   },
   {
     name: 'rules_limit',
-    help: 'Most rules that can be stored (max_rules).',
+    help: 'Most rules that can be stored: max_rules, without the eBPF classifier 16384 at most.',
     type: 'gauge',
-    read: ({ config }) => one(config.int('max_rules')),
+    read: (context) => one(rulesLimit(context).rules),
   },
   {
     name: 'scheduled_rules',
@@ -45,6 +46,26 @@ export const metrics: readonly AreaMetric[] = [
     read: ({ read }) => one(queries(read).pendingCount.get()?.rules),
   },
   {
+    name: 'accelerated',
+    help: '1 when the eBPF classifier judges by the rules, 0 when nft compares them one by one.',
+    type: 'gauge',
+    read: ({ plane }) => one(plane.filter.accelerated ? 1 : 0),
+  },
+  {
+    name: 'rule_packets_total',
+    help: 'Packets that a rule has decided since it was made: those that open a connection or have none.',
+    type: 'counter',
+    labels: ['rule'],
+    read: (context) => ofRules(context, 'packets'),
+  },
+  {
+    name: 'rule_bytes_total',
+    help: 'Bytes of the packets that a rule has decided since it was made.',
+    type: 'counter',
+    labels: ['rule'],
+    read: (context) => ofRules(context, 'bytes'),
+  },
+  {
     name: 'default_action',
     help: '1 for what happens to traffic that no rule decides, 0 for the other.',
     type: 'gauge',
@@ -53,6 +74,18 @@ export const metrics: readonly AreaMetric[] = [
       ['allow', 'deny'].map((action) => ({ value: defaultAction(read) === action ? 1 : 0, labels: { action } })),
   },
 ]
+
+/** Of every rule that is in force; nothing when there are more rules than the setting allows, rather than some of them. */
+async function ofRules({ plane, read, config }: AreaContext, unit: keyof Hits): Promise<Sample[]> {
+  const stored = Number(queries(read).setting.get({ name: 'rule_count' })?.value ?? 0)
+  if (!plane.filter.accelerated || stored > config.int('firewall_rule_metrics')) return []
+  const samples: Sample[] = []
+  await inSlices(everyRule(read), ({ id }) => {
+    const hits = plane.filter.count(id)
+    if (hits) samples.push({ value: Number(hits[unit]), labels: { rule: String(id) } })
+  })
+  return samples
+}
 
 /** Rules of earlier releases may carry any text, so what is not known is "other". */
 function byKind(db: Db): Sample[] {

@@ -52,6 +52,11 @@ export const queries = prepared((db) => ({
     .values({ rule: sql.placeholder('rule') })
     .onConflictDoNothing()
     .prepare(),
+  isPending: db
+    .select()
+    .from(pending)
+    .where(eq(pending.rule, sql.placeholder('rule')))
+    .prepare(),
   pendingRules: db
     .select()
     .from(rules)
@@ -60,6 +65,9 @@ export const queries = prepared((db) => ({
     .limit(sql.placeholder('limit'))
     .prepare(),
 }))
+
+export const defaultAction = (db: Db): 'allow' | 'deny' =>
+  queries(db).setting.get({ name: 'default_action' })?.value === 'deny' ? 'deny' : 'allow'
 
 /** Page by page, so that no statement stays open while the caller yields. */
 export function* everyRule(db: Db): Generator<Row> {

@@ -7,8 +7,8 @@ import { sendList } from '../../core/transport/list.ts'
 import { carryOut } from '../../core/transport/mutation.ts'
 import { violationText } from '../../core/transport/problems.ts'
 import { BatchRefusal, createBatch, type ItemCheck } from './batch.ts'
-import { defaultAction } from './desired.ts'
-import { queries } from './queries.ts'
+import { type Limit, rulesLimit } from './limit.ts'
+import { defaultAction, queries } from './queries.ts'
 import { createRule, deleteRule, find, replaceRule, setDefault, toRule } from './rules.ts'
 import * as schema from './schemas.ts'
 import type { Row } from './tables.ts'
@@ -21,9 +21,9 @@ const oneRule = (id: string) => (db: Db) => toRule(find(db, id))
 const theDefault = (db: Db) => ({ default_action: defaultAction(db) })
 
 export function routes(app: TypedApp): void {
-  const { config, store, outbox } = app.agent
+  const { store, outbox } = app.agent
   const shown = untilCommit(outbox, (id) => oneRule(id)(store.read))
-  const max = () => config.int('max_rules')
+  const limit = () => rulesLimit(app.agent)
 
   app.get(
     '/rules',
@@ -42,7 +42,7 @@ export function routes(app: TypedApp): void {
     '/rules',
     { ...strict, schema: { summary: 'Add a rule', body: schema.RuleInput, response: { 201: schema.RuleCreated } } },
     async (request, reply) => {
-      const created = await carryOut(request, reply, AREA, (tx) => createRule(tx, request.body, max()))
+      const created = await carryOut(request, reply, AREA, (tx) => createRule(tx, request.body, limit()))
       return reply.code(201).send(created)
     },
   )
@@ -82,10 +82,10 @@ export function routes(app: TypedApp): void {
       return carryOut(request, reply, AREA, (tx) => deleteRule(tx, id), oneRule(id))
     },
   )
-  batchRoute(app, max)
+  batchRoute(app, limit)
 }
 
-function batchRoute(app: TypedApp, max: () => number): void {
+function batchRoute(app: TypedApp, limit: () => Limit): void {
   const check = itemCheck()
   app.post(
     '/rules/batch',
@@ -100,7 +100,7 @@ function batchRoute(app: TypedApp, max: () => number): void {
     async (request, reply) => {
       const { rules, atomic = false } = request.body
       try {
-        return await carryOut(request, reply, AREA, (tx) => createBatch(tx, rules, { atomic, max: max(), check }))
+        return await carryOut(request, reply, AREA, (tx) => createBatch(tx, rules, { atomic, limit: limit(), check }))
       } catch (error) {
         if (!(error instanceof BatchRefusal)) throw error
         return reply.code(400).send({ error: error.message, ...error.outcome })

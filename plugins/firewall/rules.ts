@@ -3,9 +3,10 @@ import { eq } from 'drizzle-orm'
 import type { Change, Db, EventDraft, Ref } from '../../core/area.ts'
 import { badRequest, limitReached, notFound } from '../../core/errors.ts'
 import { parseMac, parsePrefix } from '../../dataplane/nft/text.ts'
-import { defaultAction, defaultRef, establishedRef, ruleRef } from './desired.ts'
 import { shortfall } from './legacy.ts'
-import { queries } from './queries.ts'
+import type { Limit } from './limit.ts'
+import { defaultAction, queries } from './queries.ts'
+import { defaultRef, establishedRef, ruleRef } from './refs.ts'
 import { NO_SCHEDULE, parseSchedule, type Schedule } from './schedule.ts'
 import type { Rule, RuleInput, ScheduleInput } from './schemas.ts'
 import { type Row, rules, settings } from './tables.ts'
@@ -85,8 +86,8 @@ function readMac(text: string | undefined): string {
 
 const readLevel = (level: string | undefined): string => (level === 'interface' ? 'bridge' : level || 'global')
 
-export function createRule(tx: Db, input: RuleInput, max: number): Change<{ status: 'created'; rule: Rule }> {
-  const row = insert(tx, readInput(input), max, undefined, NO_SCHEDULE)
+export function createRule(tx: Db, input: RuleInput, limit: Limit): Change<{ status: 'created'; rule: Rule }> {
+  const row = insert(tx, readInput(input), limit, undefined, NO_SCHEDULE)
   const rule = toRule(row)
   return {
     result: { status: 'created', rule },
@@ -102,7 +103,7 @@ export function replaceRule(tx: Db, path: string, input: RuleInput): Change<{ st
   const { id } = old
   queries(tx).remove.run({ id })
   const { scheduleFrom, scheduleTo, scheduleDaily } = old
-  const row = insert(tx, fields, Number.POSITIVE_INFINITY, old.tie, { scheduleFrom, scheduleTo, scheduleDaily })
+  const row = insert(tx, fields, undefined, old.tie, { scheduleFrom, scheduleTo, scheduleDaily })
   const rule = toRule(row)
   return {
     result: { status: 'updated', rule },
@@ -153,8 +154,8 @@ export function scheduleRule(tx: Db, path: string, input: ScheduleInput | undefi
 }
 
 /** Inserts one rule of a batch. Throws before it writes, so a refused one leaves nothing. */
-export function insertOne(tx: Db, input: RuleInput, max: number): Row {
-  return insert(tx, readInput(input), max, undefined, NO_SCHEDULE)
+export function insertOne(tx: Db, input: RuleInput, limit: Limit): Row {
+  return insert(tx, readInput(input), limit, undefined, NO_SCHEDULE)
 }
 
 /** The change that a batch of inserted rows amounts to. */
@@ -174,9 +175,9 @@ export function find(db: Db, path: string): Row {
   return row
 }
 
-function insert(tx: Db, fields: NewRow, max: number, tie: number | undefined, schedule: Schedule): Row {
+function insert(tx: Db, fields: NewRow, limit: Limit | undefined, tie: number | undefined, schedule: Schedule): Row {
   const count = Number(queries(tx).setting.get({ name: 'rule_count' })?.value ?? 0)
-  if (count >= max) throw limitReached('rules', max)
+  if (limit && count >= limit.rules) throw limitReached('rules', limit.rules, limit.why)
   const values = { ...fields, ...schedule, stateful: 1, scheduleDaily: schedule.scheduleDaily ? 1 : 0, tie: tie ?? 0 }
   const id = Number(queries(tx).insert.run(values).lastInsertRowid)
   if (tie === undefined) queries(tx).setTie.run({ id })

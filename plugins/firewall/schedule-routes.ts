@@ -3,7 +3,6 @@ import { Type } from 'typebox'
 import type { TypedApp } from '../../core/area.ts'
 import { PathId } from '../../core/schemas.ts'
 import { carryOut } from '../../core/transport/mutation.ts'
-import { everyRule } from './queries.ts'
 import { scheduleRule, toRule } from './rules.ts'
 import { isScheduled } from './schedule.ts'
 import { ScheduleInput } from './schemas.ts'
@@ -12,8 +11,6 @@ import type { Row } from './tables.ts'
 const Params = Type.Object({ id: PathId })
 
 export function scheduleRoutes(app: TypedApp): void {
-  const { store } = app.agent
-  app.get('/rules', () => ({ rules: [...everyRule(store.read)].map(withSchedule) }))
   app.put('/rules/:id/schedule', { schema: { params: Params, body: ScheduleInput } }, async (request, reply) => {
     const { id } = request.params
     return {
@@ -30,7 +27,8 @@ export function scheduleRoutes(app: TypedApp): void {
   })
 }
 
-function withSchedule(row: Row) {
+/** A rule as REST shows it, and its schedule. */
+export function withSchedule(row: Row) {
   const { scheduleFrom: from, scheduleTo: to, scheduleDaily: daily } = row
   return isScheduled(row) ? { ...toRule(row), schedule: { from, to, daily } } : toRule(row)
 }

@@ -1,5 +1,6 @@
 /** Windows in which a rule is in force (D70). All times are UTC; the kernel keeps them, so they hold without the agent. */
 import { badRequest } from '../../core/errors.ts'
+import type { FilterWindow } from '../../dataplane/bpf/firewall/entries.ts'
 import type { ScheduleInput } from './schemas.ts'
 import type { Row } from './tables.ts'
 
@@ -66,4 +67,12 @@ export function scheduleText(row: Pick<Row, keyof Schedule>): string {
   if (row.scheduleDaily) return `meta hour "${from}"-"${to}"`
   const plain = (text: string) => `"${text.slice(0, 19).replace('T', ' ')}"`
   return `meta time ${plain(from)}-${plain(to)}`
+}
+
+/** The window as the classifier takes it; undefined without one. */
+export function scheduleWindow(row: Pick<Row, keyof Schedule>): FilterWindow | undefined {
+  if (!isScheduled(row)) return undefined
+  const { scheduleFrom: from, scheduleTo: to, scheduleDaily: daily } = row
+  const seconds = (text: string) => Date.parse(daily ? `1970-01-01T${text}:00Z` : text) / 1000
+  return { from: seconds(from), to: seconds(to), daily }
 }

@@ -6,15 +6,23 @@ const ended = (family: 4 | 6) =>
   `add set ${TABLE} firewall_ended${family} { type ipv${family}_addr . inet_service . ipv${family}_addr . inet_service; ` +
   'flags timeout; timeout 1h; size 65536; }'
 
+/** What other areas need open to the node: protocol, port, who may (D71). */
+export const openings = (family: number) => `firewall_open${family}`
+const opened = (family: 4 | 6) =>
+  `add set ${TABLE} ${openings(family)} { type inet_proto . inet_service . ipv${family}_addr; }`
+
 /**
- * The static part in nft: what exists. What stands in the chains is in desired.ts.
+ * The static part in nft: what exists. What stands in the chains is in linear.ts and accelerated.ts.
  * `{ tcp, udp }` is a named set because the kernel numbers anonymous ones by looking at all sets there are.
  */
 export const skeleton = `
 ${ended(4)}
 ${ended(6)}
+${opened(4)}
+${opened(6)}
 add set ${TABLE} firewall_ported { type inet_proto; elements = { tcp, udp }; }
 add chain ${TABLE} firewall_established
+add chain ${TABLE} firewall_spared
 add chain ${TABLE} firewall_rules
 add chain ${TABLE} firewall_default
 add chain ${TABLE} firewall_output { type filter hook output priority ${FIREWALL_PRIORITY}; policy accept; }

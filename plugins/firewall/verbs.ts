@@ -1,8 +1,10 @@
 /** Commands of the firewall. Reads come from the control view, which shows schedules; changes are those of REST. */
 import { columns, path, type Verb, type VerbArgument, type VerbOption } from '../../core/cli/verb.ts'
 import type { Rule } from './schemas.ts'
+import type { Verdict } from './trace.ts'
 
 type ScheduledRule = Rule & { schedule?: { from: string; to: string; daily: boolean } }
+type CountedRule = ScheduledRule & { packets?: number; bytes?: number }
 
 const ID: VerbArgument = { name: 'id', summary: 'number of the rule' }
 
@@ -32,8 +34,13 @@ export const verbs: readonly Verb[] = [
     path: 'rules list',
     summary: 'list the firewall rules with their schedules',
     example: 'rules list',
-    async run({ call, print }) {
-      const answer = await call<{ rules: ScheduledRule[] }>('GET', '/control/v1/firewall/rules')
+    options: [
+      { flags: '--counters', summary: 'with the packets and bytes that each rule has decided since it was made' },
+    ],
+    async run({ call, options, print }) {
+      const counted = options.counters === true
+      const query = counted ? '?counters=true' : ''
+      const answer = await call<{ rules: CountedRule[] }>('GET', `/control/v1/firewall/rules${query}`)
       const rows = answer.rules.map((rule) => [
         rule.id,
         rule.level ?? 'global',
@@ -41,9 +48,11 @@ export const verbs: readonly Verb[] = [
         rule.action,
         matchText(rule),
         windowText(rule),
+        ...(counted ? [rule.packets, rule.bytes] : []),
         rule.comment,
       ])
-      const head = ['ID', 'LEVEL', 'PRIORITY', 'ACTION', 'MATCH', 'SCHEDULE', 'COMMENT']
+      const hits = counted ? ['PACKETS', 'BYTES'] : []
+      const head = ['ID', 'LEVEL', 'PRIORITY', 'ACTION', 'MATCH', 'SCHEDULE', ...hits, 'COMMENT']
       print(answer, rows.length === 0 ? 'no rules' : columns([head, ...rows]))
     },
   },
@@ -99,6 +108,25 @@ export const verbs: readonly Verb[] = [
     },
   },
   {
+    path: 'rules trace',
+    summary: 'say what becomes of a packet that opens a connection: which rule decides it, or the default',
+    example: 'rules trace --src 198.51.100.7 --dst 192.0.2.1 --proto tcp --dport 22',
+    options: [
+      { flags: '--src <address>', summary: 'source address', required: true },
+      { flags: '--dst <address>', summary: 'destination address, before translation', required: true },
+      { flags: '--proto <protocol>', summary: 'tcp (default), udp, icmp or a protocol number' },
+      { flags: '--sport <port>', summary: 'source port', integer: true },
+      { flags: '--dport <port>', summary: 'destination port', integer: true },
+      { flags: '--iif <name>', summary: 'device that it comes in by' },
+      { flags: '--mac <mac>', summary: 'source MAC address' },
+    ],
+    async run({ call, options, print }) {
+      const query = Object.entries(options).map(([name, value]) => path`${name}=${String(value)}`)
+      const verdict = await call<Traced>('GET', `/control/v1/firewall/trace?${query.join('&')}`)
+      print(verdict, verdictText(verdict))
+    },
+  },
+  {
     path: 'rules schedule',
     summary: 'put a rule in force within a window only; times are UTC unless they name an offset',
     example: 'rules schedule 12 --from 22:00 --to 06:00 --daily',
@@ -128,6 +156,22 @@ export const verbs: readonly Verb[] = [
     },
   },
 ]
+
+type Traced = Omit<Verdict, 'rule'> & { rule?: ScheduledRule }
+
+function verdictText({ decided_by, id, action, rank, rule, spared, judge, probes }: Traced): string {
+  const [, priority = 0] = rank ?? []
+  const rows: [string, string | undefined][] = [
+    ['decided by', decided_by === 'rule' ? `rule ${id}` : 'the default action'],
+    ['action', action],
+    ['spared', spared],
+    ['rank', rank && `level ${rule?.level ?? 'global'}, priority ${priority}, place ${rank[2]} among equals`],
+    ['match', rule && matchText(rule)],
+    ['schedule', rule && windowText(rule)],
+    ['judge', judge === 'nft' ? 'nft, rule by rule' : `eBPF classifier, ${probes} tables looked into`],
+  ]
+  return columns(rows.filter(([, value]) => value !== undefined))
+}
 
 /** `tcp from 10.0.0.0/8 to 192.0.2.1 port 80-90 in eth0 mac 02:…`. */
 function matchText(rule: Rule): string {

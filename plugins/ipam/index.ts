@@ -6,12 +6,14 @@
 import { defineArea } from '../../core/area.ts'
 import { checks } from '../../core/config.ts'
 import { events } from './events.ts'
+import { holdings } from './holdings.ts'
 import { routes } from './routes.ts'
 
 export default defineArea(import.meta.url, {
   name: 'ipam',
   prefixes: ['/ipam'],
   events,
+  holdings,
   config: {
     max_ip_pools: {
       default: '4096',

@@ -4,6 +4,7 @@
  */
 import type { Db, EventDraft } from '../../core/area.ts'
 import { badRequest, conflict, notFound } from '../../core/errors.ts'
+import { admit } from '../../core/tenancy.ts'
 import { hostsOf, parseAddress, parseSubnet, type Subnet, textOf } from './address.ts'
 import { PORTION, queries } from './queries.ts'
 import type { Allocation, Pool, PoolInput, PublicAddress } from './schemas.ts'
@@ -12,14 +13,14 @@ import type { AllocationRow, PoolRow } from './tables.ts'
 
 export type { Allocation, Pool, PoolInput } from './schemas.ts'
 
-/** The one place that every tenant's id passes on its way in; '' is the operator. Its shape is checked by the schema. */
-export function knownTenant(_tx: Db, id: string | undefined): string {
-  return id ?? ''
-}
-
-/** @throws ApiError 400 naming the field that is wrong, or the pool of the same tenant that the subnet overlaps */
+/**
+ * A pool with an owner counts as what owns it, and has been admitted with that.
+ * @throws ApiError 400 naming the field that is wrong, or the pool of the same tenant that the subnet overlaps; 404 and 409
+ * as `admit` does
+ */
 export function createPool(tx: Db, input: PoolInput, owner: string): Pool {
-  const row = { ...readPool(input), tenantId: knownTenant(tx, input.tenant_id), owner }
+  const { tenant_id = '' } = input
+  const row = { ...readPool(input), tenantId: owner === '' ? admit(tx, tenant_id, 'ip_pools') : tenant_id, owner }
   const taken = overlapping(tx, row.tenantId, row.subnet)
   if (taken) throw badRequest(`subnet: overlaps pool ${taken.id} (${taken.name}, ${taken.subnet})`)
   const id = Number(queries(tx).addPool.run(row).lastInsertRowid)
@@ -51,12 +52,17 @@ export interface Wanted {
   label(ip: string): { hostname: string; owner: string }
 }
 
-/** @throws ApiError 404 for an unknown pool, 400 when `ip` is no address, 409 when it is not free or none is */
+/**
+ * An address with an owner counts as what owns it, and has been admitted with that.
+ * @throws ApiError 404 for an unknown pool; 400 when `ip` is no address; 409 when it is not free, or none is, or the tenant
+ * of the pool has enough
+ */
 export function allocate(tx: Db, { pool, ip, label }: Wanted): Allocation {
   const { tenantId } = findPool(tx, pool)
   const address = ip === undefined ? takeLowest(tx, pool) : takeOne(tx, pool, ip)
   if (address === undefined) throw conflict('NO_FREE_ADDRESS', 'no free address')
   const row = { poolId: pool, tenantId, ip: address, ...label(textOf(address)) }
+  if (row.owner === '') admit(tx, tenantId, 'ip_allocations')
   const id = Number(queries(tx).addAllocation.run(row).lastInsertRowid)
   return toAllocation({ ...row, id })
 }

@@ -53,6 +53,11 @@ export const queries = prepared((db) => ({
     .limit(1)
     .prepare(),
   directPools: db.select({ count: sql<number>`count(*)` }).from(pools).where(sql`owner = ''`).prepare(),
+  directPoolsOf: db
+    .select({ count: sql<number>`count(*)` })
+    .from(pools)
+    .where(and(eq(pools.tenantId, placeholder('tenant')), sql`owner = ''`))
+    .prepare(),
   addPool: db.insert(pools).values(poolValues).prepare(),
   removePool: db
     .delete(pools)
@@ -77,6 +82,11 @@ export const queries = prepared((db) => ({
     .where(and(eq(allocations.tenantId, placeholder('tenant')), gt(allocations.id, placeholder('after'))))
     .orderBy(asc(allocations.id))
     .limit(PAGE)
+    .prepare(),
+  directAllocationsOf: db
+    .select({ count: sql<number>`count(*)` })
+    .from(allocations)
+    .where(and(eq(allocations.tenantId, placeholder('tenant')), sql`owner = ''`))
     .prepare(),
   addAllocation: db.insert(allocations).values(allocationValues).prepare(),
   removeAllocation: db

@@ -1,5 +1,5 @@
 /** Domain rules of IPAM: input → rows, and what changed. Knows neither Fastify nor the kernel. */
-import type { Change, Db } from '../../core/area.ts'
+import type { Change, Db, EventDraft } from '../../core/area.ts'
 import { conflict, limitReached, notFound } from '../../core/errors.ts'
 import * as store from './offers.ts'
 import { queries } from './queries.ts'
@@ -23,9 +23,16 @@ export async function deletePool(tx: Db, path: string): Promise<Change<{ status:
   return {
     result: { status: 'deleted', id },
     touch: [],
-    events: [{ type: 'pool.deleted', resource: `/api/v1/ipam/pools/${id}`, data: { id } }],
+    events: [poolDeleted(id)],
   }
 }
+
+/** Tells of what was allocated in it as well. */
+export const poolDeleted = (id: number): EventDraft => ({
+  type: 'pool.deleted',
+  resource: `/api/v1/ipam/pools/${id}`,
+  data: { id },
+})
 
 /** In a pool of a network this reserves an address and binds nothing (D44). */
 export function allocateAddress(tx: Db, { pool_id, hostname = '' }: AllocateInput): Change<Allocated> {

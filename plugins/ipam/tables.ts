@@ -24,7 +24,7 @@ export const pools = sqliteTable(
   },
   (table) => [
     index('ipam_pools_subnet').on(table.tenantId, table.family, table.first),
-    index('ipam_pools_direct').on(table.id).where(sql`owner = ''`),
+    index('ipam_pools_direct').on(table.tenantId).where(sql`owner = ''`),
   ],
 )
 
@@ -43,6 +43,7 @@ export const allocations = sqliteTable(
   (table) => [
     uniqueIndex('ipam_allocations_address').on(table.poolId, table.ip),
     index('ipam_allocations_tenant').on(table.tenantId, table.id),
+    index('ipam_allocations_direct').on(table.tenantId).where(sql`owner = ''`),
   ],
 )
 

@@ -2,10 +2,10 @@
 import { eq } from 'drizzle-orm'
 import type { Db, Desired } from '../../core/area.ts'
 import { uplink } from '../../dataplane/bpf/port/entries.ts'
-import { bridge, member } from '../../dataplane/netlink/entries.ts'
+import { bond, bridge, member } from '../../dataplane/netlink/entries.ts'
 import { WORK_BRIDGE } from '../../dataplane/numbers.ts'
 import { bridgeNames } from './rules.ts'
-import { ports, settings } from './tables.ts'
+import { type BondRow, bondMembers, bonds, ports, settings } from './tables.ts'
 
 type PortRow = typeof ports.$inferSelect
 
@@ -22,16 +22,29 @@ function bridgeEntry(db: Db, name: string) {
   return bridge('l2', name, { sysctls: WORK_SYSCTLS, ...(mac && { mac }) })
 }
 const portEntry = (row: PortRow) => member('l2', row.interface, row.bridge)
+const bondEntry = ({ name, mode, mtu }: BondRow) => bond('l2', name, mode, { mtu })
+
+const memberships = (db: Db) =>
+  db
+    .select({ interface: bondMembers.interface, bond: bonds.name, wasUp: bondMembers.wasUp })
+    .from(bondMembers)
+    .innerJoin(bonds, eq(bonds.id, bondMembers.bond))
+const memberEntry = (row: { interface: string; bond: string; wasUp: boolean }) =>
+  member('l2', row.interface, row.bond, row.wasUp)
 
 export const desired: Desired = {
   *all(db, config) {
     for (const name of bridgeNames(db)) yield bridgeEntry(db, name)
+    for (const row of db.select().from(bonds).all()) yield bondEntry(row)
+    for (const row of memberships(db).orderBy(bondMembers.number).all()) yield memberEntry(row)
     for (const row of db.select().from(ports).all()) yield portEntry(row)
     for (const name of config.list('workload_uplinks')) yield uplink('l2', name)
   },
   one(db, id) {
     const [kind = '', name = ''] = id.split('/')
     if (kind === 'bridge') return bridgeNames(db).includes(name) ? [bridgeEntry(db, name)] : []
+    if (kind === 'bond') return db.select().from(bonds).where(eq(bonds.id, name)).all().map(bondEntry)
+    if (kind === 'member') return memberships(db).where(eq(bondMembers.interface, name)).all().map(memberEntry)
     return db.select().from(ports).where(eq(ports.interface, name)).all().map(portEntry)
   },
 }

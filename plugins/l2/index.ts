@@ -1,13 +1,15 @@
 /**
- * Bridges, their ports, and the network cards.
- * Kernel objects: links of kind bridge, memberships of devices that are not ours, the uplink role of ports of `br-work`.
+ * Bridges and their ports, bonds and their members, and the network cards.
+ * Kernel objects: links of kind bridge and bond, memberships of devices that are not ours, the uplink role of ports of `br-work`.
  * A device that the operator names must exist when it is named; it may go and come back afterwards.
  */
 import { defineArea } from '../../core/area.ts'
-import { splitList } from '../../core/config.ts'
+import { checks, splitList } from '../../core/config.ts'
+import { tellMembers } from './bond-news.ts'
 import { control } from './control.ts'
 import { desired } from './desired.ts'
 import { events } from './events.ts'
+import { metrics } from './metrics.ts'
 import { routes } from './routes.ts'
 
 const deviceNames = (text: string) =>
@@ -19,10 +21,17 @@ export default defineArea(import.meta.url, {
   name: 'l2',
   prefixes: ['/bridges', '/nics'],
   requires: ['netlink'],
+  parts: [{ name: 'bonding', prefixes: ['/bonds'], requires: ['bonding'] }],
   netlink: { owner: 203 },
   port: ['uplink'],
   events,
   config: {
+    max_bonds: {
+      default: '32',
+      check: checks.int(1, 256),
+      effective: 'now',
+      summary: 'most bonds on this node',
+    },
     workload_uplinks: {
       default: '',
       check: deviceNames,
@@ -36,17 +45,23 @@ export default defineArea(import.meta.url, {
       summary: 'off: frames of no bridge on this node meet the IP hooks (net.bridge.bridge-nf-call-* = 0)',
     },
   },
-  start: async ({ config, log, plane: { devices } }) => {
+  start: async (context) => {
+    const { config, log, plane } = context
+    const { devices } = plane
     const follow = () => {
       if (config.text('bridge_netfilter') !== 'off' || !devices.bridgedFramesMeetHooks()) return
       devices.keepBridgedFramesFromHooks()
       log.info('bridged frames no longer meet the IP hooks')
     }
     follow()
-    return config.onChange((key) => key === 'bridge_netfilter' && follow())
+    const stops = [config.onChange((key) => key === 'bridge_netfilter' && follow()), tellMembers(context)]
+    return async () => {
+      for (const stop of stops) await stop()
+    }
   },
   rendersFrom: ['workload_uplinks'],
   desired,
+  metrics,
   routes,
   control,
 })

@@ -2,6 +2,7 @@
 import type { TypedApp } from '../../core/area.ts'
 import { carryOut } from '../../core/transport/mutation.ts'
 import type { Nic as Card } from '../../dataplane/nics.ts'
+import { bondRoutes } from './bond-routes.ts'
 import * as rules from './rules.ts'
 import * as schema from './schemas.ts'
 
@@ -11,6 +12,7 @@ const param = ({ params }: { params: unknown }, name: string): string =>
   (params as Record<string, string | undefined>)[name] ?? ''
 
 export function routes(app: TypedApp): void {
+  bondRoutes(app)
   const { store, plane, config } = app.agent
   /** Asked inside the pipeline, so that no other change of ours comes between the look and the change. */
   const live = async ({ force }: { force?: string }): Promise<rules.Live> => ({

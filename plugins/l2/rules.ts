@@ -7,7 +7,7 @@ import type { Change, Db } from '../../core/area.ts'
 import { alreadyExists, badRequest, conflict, notFound } from '../../core/errors.ts'
 import { MANAGEMENT_BRIDGE, WORK_BRIDGE } from '../../dataplane/numbers.ts'
 import type { Bridge, Port } from './schemas.ts'
-import { bridges, ports } from './tables.ts'
+import { bondMembers, bonds, bridges, ports } from './tables.ts'
 
 export const MANAGED: readonly string[] = [MANAGEMENT_BRIDGE, WORK_BRIDGE]
 
@@ -17,7 +17,10 @@ export interface Device {
   name: string
   /** Index of the bridge or bond that it is a port of. */
   master?: number
+  /** Index of the device that it lies on. */
+  over?: number
   kind?: string
+  up: boolean
 }
 
 /** What these rules must know of the node. */
@@ -53,6 +56,7 @@ export function withPorts(name: string, devices: readonly Device[]): Bridge {
 
 export function createBridge(tx: Db, name: string): Change<{ status: 'created'; bridge: Bridge }> {
   if (bridgeNames(tx).includes(name)) throw alreadyExists('bridge')
+  if (tx.select().from(bonds).where(eq(bonds.name, name)).get()) throw conflict('IN_USE', `${name} is a bond`)
   tx.insert(bridges).values({ name }).run()
   const bridge = { name, interfaces: [] }
   return {
@@ -122,13 +126,23 @@ export function removePort(
 }
 
 function known(db: Db, name: string): void {
-  if (!bridgeNames(db).includes(name)) throw notFound('bridge', name.replace(/[^\x21-\x7e]/g, '?').slice(0, 64))
+  if (!bridgeNames(db).includes(name)) throw notFound('bridge', shown(name))
 }
 
+/** Part of a path as an error may repeat it. */
+export const shown = (text: string): string => text.replace(/[^\x21-\x7e]/g, '?').slice(0, 64)
+
 /** Name of what the device is a port of, in the store or in the kernel. */
-function holderOf(tx: Db, { name, master }: Device, devices: readonly Device[]): string | undefined {
+export function holderOf(tx: Db, { name, master }: Device, devices: readonly Device[]): string | undefined {
   const stored = tx.select().from(ports).where(eq(ports.interface, name)).get()
   if (stored) return stored.bridge
+  const bond = tx
+    .select({ name: bonds.name })
+    .from(bondMembers)
+    .innerJoin(bonds, eq(bonds.id, bondMembers.bond))
+    .where(eq(bondMembers.interface, name))
+    .get()
+  if (bond) return bond.name
   return master === undefined ? undefined : devices.find(({ index }) => index === master)?.name
 }
 

@@ -1,4 +1,6 @@
-import { integer, primaryKey, sqliteTable, text } from 'drizzle-orm/sqlite-core'
+import { index, integer, primaryKey, sqliteTable, text } from 'drizzle-orm/sqlite-core'
+
+export const BOND_MODES = ['active-backup', '802.3ad'] as const
 
 /** Bridges that the operator made; the managed ones are not here. */
 export const bridges = sqliteTable('l2_bridges', {
@@ -21,3 +23,27 @@ export const settings = sqliteTable('l2_settings', {
   name: text().primaryKey(),
   value: text().notNull(),
 })
+
+export const bonds = sqliteTable('l2_bonds', {
+  /** Order of creation. */
+  number: integer().primaryKey({ autoIncrement: true }),
+  id: text().notNull().unique(),
+  name: text().notNull().unique(),
+  mode: text({ enum: BOND_MODES }).notNull(),
+  mtu: integer().notNull(),
+})
+
+/** Devices that the operator put into a bond. */
+export const bondMembers = sqliteTable(
+  'l2_bond_members',
+  {
+    number: integer().primaryKey({ autoIncrement: true }),
+    bond: text().notNull(),
+    interface: text().notNull().unique(),
+    /** The device was up when it came, and is brought up when it goes. */
+    wasUp: integer('was_up', { mode: 'boolean' }).notNull(),
+  },
+  (table) => [index('l2_bond_members_bond').on(table.bond)],
+)
+
+export type BondRow = typeof bonds.$inferSelect

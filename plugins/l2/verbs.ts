@@ -1,5 +1,6 @@
 /** Commands of bridges and NICs. */
 import { columns, path, type Verb } from '../../core/cli/verb.ts'
+import { bondVerbs } from './bond-verbs.ts'
 import type { Bridge, Nic, Port } from './schemas.ts'
 
 const NAME = { name: 'bridge', summary: 'name of the bridge' }
@@ -8,6 +9,7 @@ const FORCE = { flags: '--force', summary: 'also where this may cut the node off
 const query = (options: Readonly<Record<string, unknown>>) => (options.force ? '?force=1' : '')
 
 export const verbs: readonly Verb[] = [
+  ...bondVerbs,
   {
     path: 'bridges list',
     summary: 'list the bridges with their ports',

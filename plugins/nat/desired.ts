@@ -1,6 +1,7 @@
 /** Rows → entries of table `inet stratum`. Pure. */
 import type { Db, Desired } from '../../core/area.ts'
-import type { Chain, SetElement } from '../../dataplane/entry.ts'
+import type { Config } from '../../core/config.ts'
+import { type Chain, type Entry, forwarding, type SetElement } from '../../dataplane/entry.ts'
 import { type Prefix, parsePrefix, quotedInterface } from '../../dataplane/nft/text.ts'
 import { INSIDE } from '../networks/offers.ts'
 import { wider } from './address.ts'
@@ -53,30 +54,38 @@ export const snatRef = (row: Pick<Row, 'interface' | 'cidr'>) => ({
 })
 
 export const desired: Desired = {
-  *all(db) {
+  *all(db, config) {
     yield* CHAINS
-    for (const row of everyRule(db)) yield* row.type === FORWARD ? forwardEntries(row) : snatEntries(db, row)
+    for (const row of everyRule(db)) yield* row.type === FORWARD ? forwardEntries(row, config) : snatEntries(db, row)
   },
-  one(db, id) {
+  one(db, id, config) {
     const [kind = '', name = '', ...rest] = id.split('/')
-    if (kind === 'forward') return forwardEntries(queries(db).byId.get({ id: Number(name) }))
+    if (kind === 'forward') return forwardEntries(queries(db).byId.get({ id: Number(name) }), config)
     return snatEntries(db, queries(db).snatOf.get({ interface: name, cidr: rest.join('/') }))
   },
 }
 
-function forwardEntries(row: Row | undefined): SetElement[] {
+function forwardEntries(row: Row | undefined, config: Config): Entry[] {
   if (row === undefined) return []
   const { family, destIp, destPort, targetIp, targetPort } = row
   const [public_, target] = [hostAndPort(destIp, destPort), hostAndPort(targetIp, targetPort)]
-  return [element(forwards(family), public_, target), element(publics(family), public_)]
+  const uplink = config.text('uplink')
+  return [
+    element(forwards(family), public_, target),
+    element(publics(family), public_),
+    ...(uplink === '' || family === 6 ? [] : [forwarding(AREA, uplink, public_)]),
+  ]
 }
 
 /** In an interval set no element may be added within another, so of blocks in each other only the outermost stands there. */
-function snatEntries(db: Db, row: Row | undefined): SetElement[] {
+function snatEntries(db: Db, row: Row | undefined): Entry[] {
   if (row === undefined) return []
   const block = certain(row.cidr)
   const around = queries(db).snatAmong.get({ interface: row.interface, cidrs: JSON.stringify(wider(block)) })
-  return around ? [] : [element(sources(block.family), `${quotedInterface(row.interface)} . ${block.text}`)]
+  if (around) return []
+  const translated = element(sources(block.family), `${quotedInterface(row.interface)} . ${block.text}`)
+  // Answers come in by it. For IPv6 it is one setting of the whole node, which also ends its listening to routers.
+  return block.family === 6 ? [translated] : [translated, forwarding(AREA, row.interface, block.text)]
 }
 
 const hostAndPort = (address: string, port: number): string => `${certain(address).text} . ${port}`

@@ -9,7 +9,6 @@ import { checks } from '../../core/config.ts'
 import { desired } from './desired.ts'
 import { events } from './events.ts'
 import { startEviction } from './evict.ts'
-import { followForwarding } from './forwarding.ts'
 import { metrics } from './metrics.ts'
 import { routes } from './routes.ts'
 import { forwards, OUTPUT, POSTROUTING, PREROUTING, publics, skeleton, sources, TURN, TURN_OUTPUT } from './skeleton.ts'
@@ -34,13 +33,9 @@ export default defineArea(import.meta.url, {
     chains: [PREROUTING, OUTPUT, TURN, TURN_OUTPUT, POSTROUTING],
     sets: [4, 6].flatMap((family) => [forwards(family), publics(family), sources(family)]),
   },
+  rendersFrom: ['uplink'],
   desired,
   metrics,
   routes,
-  async start(context) {
-    const stops = [followForwarding(context), startEviction(context)]
-    return async () => {
-      for (const stop of stops) await stop()
-    }
-  },
+  start: async (context) => startEviction(context),
 })

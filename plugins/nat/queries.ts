@@ -69,8 +69,6 @@ export const queries = prepared((db) => ({
     )
     .limit(1)
     .prepare(),
-  snatInterfaces: db.selectDistinct({ name: rules.interface }).from(rules).where(isSnat).prepare(),
-  any: db.select({ id: rules.id }).from(rules).limit(1).prepare(),
   count: db.select({ many: count() }).from(rules).prepare(),
   counts: db.select({ type: rules.type, many: count() }).from(rules).groupBy(rules.type).prepare(),
   remove: db

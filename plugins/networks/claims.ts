@@ -1,9 +1,11 @@
 /** Which machine uses which routed public address: an address beside an endpoint's, or all that a NIC has. */
-import type { Db, Ref } from '../../core/area.ts'
+import type { Db, EventDraft, Ref } from '../../core/area.ts'
 import { badRequest, conflict, notFound } from '../../core/errors.ts'
+import { admit } from '../../core/tenancy.ts'
 import { ROUTED_NET_BASE } from '../../dataplane/numbers.ts'
+import { publicAddressEvent } from '../ipam/offers.ts'
 import { claimRef, endpointRef, routedRef } from './desired.ts'
-import { defaultMac, ipText, parseIp } from './ipv4.ts'
+import { certain, defaultMac, ipText, parseIp } from './ipv4.ts'
 import { nextNumber, queries } from './queries.ts'
 import { routedQueries } from './routed-queries.ts'
 import type { RoutedAddress } from './schemas.ts'
@@ -24,7 +26,7 @@ export function readPublicIp(text: string): number | 'auto' {
 
 /**
  * Gives a public address to a machine's NIC. @throws ApiError 404 for an address in no range; 409 when it is used, is
- * reserved to another tenant, or none is left; 400 for a MAC that another NIC without an endpoint has
+ * reserved to another tenant, none is left, or the tenant has enough; 400 for a MAC that another NIC without an endpoint has
  */
 export function claim(
   tx: Db,
@@ -34,6 +36,8 @@ export function claim(
 ): { row: ClaimRow; touch: Ref[] } {
   const tenant = 'endpoint' in holder ? holder.tenantId : undefined
   const { ip, range } = wanted === 'auto' ? freeAddress(tx, tenant ?? '') : certainAddress(tx, wanted, tenant)
+  // What is reserved to a tenant was counted when it was.
+  admit(tx, tenant || range.tenantId, 'routed_addresses', range.tenantId === '' ? 1 : 0)
   const row: ClaimRow = { ip, range: range.id, machine, ...place(tx, ip, holder) }
   routedQueries(tx).addClaim.run(row)
   routedQueries(tx).countUsed.run({ id: range.id, by: 1 })
@@ -47,14 +51,27 @@ export function unclaim(tx: Db, row: ClaimRow): Ref[] {
   return [claimRef(row.ip), routedRef, ...(row.net > 0 ? [endpointRef(row)] : [])]
 }
 
-/** An endpoint was freed: the public address of its NIC, if there is one, stays with the NIC alone. `old`: as it was bound. */
-export function standAlone(tx: Db, old: EndpointRow): Ref[] {
+/**
+ * An endpoint was freed: the public address of its NIC, if there is one, stays with the NIC alone; but one that a tenant has
+ * out of a range for everybody is given back, since without the endpoint it would be nobody's. `old`: as it was bound.
+ */
+export function standAlone(tx: Db, tenantId: string, old: EndpointRow): { touch: Ref[]; events: EventDraft[] } {
   const row = routedQueries(tx).claimOfEndpoint.get({ net: old.net, address: old.address })
-  if (row === undefined) return []
+  if (row === undefined) return { touch: [], events: [] }
+  const range = certain(routedQueries(tx).range.get({ id: row.range }))
+  if (tenantId !== range.tenantId) {
+    const events = [told(tx, 'deleted', row)]
+    return { touch: unclaim(tx, row), events }
+  }
   // One port belongs to one network, and other NICs may be declared on it.
   const port = queries(tx).endpointOnPort.get({ port: old.port, net: 0 }) ? '' : old.port
   routedQueries(tx).standAlone.run({ ip: row.ip, mac: old.mac, own: ownNumber(tx), port })
-  return [claimRef(row.ip)]
+  return { touch: [claimRef(row.ip)], events: [] }
+}
+
+/** Tells that a public address was taken, or before it is that it is given back. */
+export function told(tx: Db, verb: 'created' | 'deleted', { ip, range }: ClaimRow): EventDraft {
+  return publicAddressEvent(verb, addressOf(tx, ip, certain(routedQueries(tx).range.get({ id: range }))))
 }
 
 /** The address as the list shows it; a free one has neither user nor MAC. */

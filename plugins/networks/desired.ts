@@ -2,7 +2,7 @@
 import type { Db, Desired, Ref } from '../../core/area.ts'
 import type { Config } from '../../core/config.ts'
 import { binding, net } from '../../dataplane/bpf/port/entries.ts'
-import type { Chain, Entry, SetElement } from '../../dataplane/entry.ts'
+import { type Chain, type Entry, forwarding, type SetElement } from '../../dataplane/entry.ts'
 import { address, neighbour, route } from '../../dataplane/netlink/entries.ts'
 import { quotedInterface } from '../../dataplane/nft/text.ts'
 import { ROUTED_NET_BASE, WORK_BRIDGE } from '../../dataplane/numbers.ts'
@@ -29,6 +29,22 @@ export const insideRef = ({ first, last }: Block): Ref => ref(`inside/${first}/$
 /** The gateway of all routed addresses, there while one of them is used. */
 export const routedRef: Ref = ref('routed')
 
+/** What a ref of this area is about. */
+export type Place =
+  | { kind: 'net'; net: number }
+  | { kind: 'endpoint'; net: number; address: number }
+  | { kind: 'claim'; ip: number }
+
+/** Reads the id of a ref; undefined for those of blocks and of the gateway of routed addresses, and for any other text. */
+export function readRef(id: string): Place | undefined {
+  const [, kind, ...numbers] = /^(net|endpoint|claim)\/(\d+)(?:\/(\d+))?$/.exec(id) ?? []
+  const [first, last] = numbers.flatMap((text) => (text === undefined ? [] : Number(text)))
+  if (first === undefined) return undefined
+  if (kind === 'endpoint') return last === undefined ? undefined : { kind, net: first, address: last }
+  if (last !== undefined) return undefined
+  return kind === 'net' ? { kind, net: first } : { kind: 'claim', ip: first }
+}
+
 /** Masquerades what leaves the node for good (D62). */
 const TRANSLATION: Chain = {
   kind: 'chain',
@@ -42,20 +58,20 @@ export const desired: Desired = {
     yield TRANSLATION
     yield* uplinkEntries(config)
     const rows = queries(db).allNetworks.all()
-    for (const row of rows) yield* networkEntries(row)
+    for (const row of rows) yield* networkEntries(row, config)
     for (const block of outermost(rows)) yield insideElement(block)
     for (const row of routedQueries(db).allRanges.all()) yield insideElement(row)
-    yield* routedEntries(db)
+    yield* routedEntries(db, config)
     for (const row of everyBound(db)) yield endpointEntry(db, row)
     for (const ip of everyClaim(db)) yield* claimEntries(db, ip)
   },
-  one(db, id) {
+  one(db, id, config) {
     const [kind, ...rest] = id.split('/')
     const [first = 0, last = 0] = rest.map(Number)
     switch (kind) {
       case 'net': {
         const row = queries(db).networkNumbered.get({ net: first })
-        return row ? networkEntries(row) : []
+        return row ? networkEntries(row, config) : []
       }
       case 'inside':
         return isInside(db, { first, last }) ? [insideElement({ first, last })] : []
@@ -66,12 +82,12 @@ export const desired: Desired = {
       case 'claim':
         return claimEntries(db, first)
       default:
-        return routedEntries(db)
+        return routedEntries(db, config)
     }
   },
 }
 
-function networkEntries(row: NetworkRow): Entry[] {
+function networkEntries(row: NetworkRow, config: Config): Entry[] {
   const cidr = blockText(row)
   const gateway = row.gateway === 0 ? undefined : ipText(row.gateway)
   return [
@@ -81,8 +97,11 @@ function networkEntries(row: NetworkRow): Entry[] {
       ...(gateway && { gateway }),
       ...(row.vlan > 0 && { vlan: row.vlan }),
       hostGateway: row.hostGateway,
+      ...(row.dhcp && { dhcp: true }),
     }),
-    ...(row.hostGateway ? [address(AREA, { link: WORK_BRIDGE, address: `${gateway}/${lengthOf(row)}` })] : []),
+    ...(row.hostGateway
+      ? [address(AREA, { link: WORK_BRIDGE, address: `${gateway}/${lengthOf(row)}` }), ...fromUplink(config, row.net)]
+      : []),
     ...(row.snat ? [element(SNAT, cidr)] : []),
   ]
 }
@@ -117,10 +136,19 @@ function claimEntries(db: Db, ip: number): Entry[] {
   ]
 }
 
-const routedEntries = (db: Db): Entry[] =>
+const routedEntries = (db: Db, config: Config): Entry[] =>
   routedQueries(db).anyClaim.get()
-    ? [address(AREA, { link: WORK_BRIDGE, address: `${ROUTED_GATEWAY}/32`, scope: LINK_SCOPE })]
+    ? [
+        address(AREA, { link: WORK_BRIDGE, address: `${ROUTED_GATEWAY}/32`, scope: LINK_SCOPE }),
+        ...fromUplink(config, 'routed'),
+      ]
     : []
+
+/** What comes in by the uplink is let through to br-work, whose setting is its own. */
+function fromUplink(config: Config, holder: string | number): Entry[] {
+  const uplink = config.text('uplink')
+  return uplink === '' ? [] : [forwarding(AREA, uplink, String(holder))]
+}
 
 function uplinkEntries(config: Config): SetElement[] {
   const uplink = config.text('uplink')

@@ -1,6 +1,7 @@
 /** Domain rules of endpoints. Rows exist only for those that are bound or have a MAC of their own; all others are computed (D41). */
-import type { Change, Db, Ref } from '../../core/area.ts'
+import type { Change, Db, EventDraft, Ref } from '../../core/area.ts'
 import { badRequest, conflict, notFound } from '../../core/errors.ts'
+import { admit } from '../../core/tenancy.ts'
 import { allocate, release } from '../ipam/offers.ts'
 import { standAlone } from './claims.ts'
 import { claimRef, endpointRef } from './desired.ts'
@@ -61,16 +62,19 @@ export function freeEndpoint(tx: Db, network: NetworkRow, row: EndpointRow): Cha
   const mac = row.freeMac || defaultMac(row.address)
   const free: EndpointRow = { ...row, mac, boundAt: '', machine: '', port: '' }
   const touch: Ref[] = [endpointRef(row)]
+  const events: EventDraft[] = []
   if (row.boundAt !== '') {
     put(tx, free)
     release(tx, network.pool, ipText(row.address))
-    touch.push(...standAlone(tx, row))
+    const left = standAlone(tx, network.tenantId, row)
+    touch.push(...left.touch)
+    events.push(...left.events)
   }
   const endpoint = toEndpoint(network.id, free)
   return {
     result: free,
     touch,
-    events: [{ type: 'endpoint.detached', area: 'networks', resource: resource(endpoint), data: endpoint }],
+    events: [{ type: 'endpoint.detached', area: 'networks', resource: resource(endpoint), data: endpoint }, ...events],
   }
 }
 
@@ -141,7 +145,8 @@ export function checkPort(tx: Db, port: string, net: number): void {
 }
 
 function bind(tx: Db, network: NetworkRow, wanted: Attachment, now: string): EndpointRow {
-  const { net, pool } = network
+  const { net, pool, tenantId } = network
+  admit(tx, tenantId, 'endpoints')
   const allocation = allocate(tx, {
     pool,
     ...(wanted.ip !== undefined && { ip: ipText(wanted.ip) }),
@@ -171,6 +176,8 @@ function rebind(tx: Db, held: EndpointRow, { mac = held.mac, machine, port }: At
     throw conflict('BOUND', `${which} is declared on ${held.port}; detach machine ${held.machine} first`)
   }
   checkPort(tx, port, held.net)
+  // A suspended tenant's machines get nothing new.
+  if (held.machine === '') admit(tx, queries(tx).networkNumbered.get({ net: held.net })?.tenantId, 'endpoints', 0)
   const row = { ...held, machine, port: port || held.port }
   put(tx, row)
   return row

@@ -9,7 +9,7 @@ import { checks } from '../../core/config.ts'
 import { tellViolations } from '../../core/violations.ts'
 import { desired } from './desired.ts'
 import { events } from './events.ts'
-import { followForwarding } from './forwarding.ts'
+import { holdings } from './holdings.ts'
 import { routes } from './routes.ts'
 import { INSIDE, POSTROUTING, SNAT, skeleton, UPLINKS } from './skeleton.ts'
 import { violation } from './violation.ts'
@@ -39,11 +39,7 @@ export default defineArea(import.meta.url, {
   rendersFrom: ['uplink'],
   nft: { skeleton, chains: [POSTROUTING], sets: [SNAT, INSIDE, UPLINKS] },
   desired,
+  holdings,
   routes,
-  async start(context) {
-    const stops = [followForwarding(context), tellViolations(context, violation)]
-    return async () => {
-      for (const stop of stops) await stop()
-    }
-  },
+  start: async (context) => tellViolations(context, violation),
 })

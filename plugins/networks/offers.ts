@@ -4,8 +4,7 @@
  */
 import type { Change, Db, EventDraft, Ref } from '../../core/area.ts'
 import { badRequest, notFound } from '../../core/errors.ts'
-import { publicAddressEvent } from '../ipam/offers.ts'
-import { addressOf, claim, type Holder, readPublicIp, unclaim } from './claims.ts'
+import { claim, type Holder, readPublicIp, told, unclaim } from './claims.ts'
 import { bindEndpoint, checkPort, endpointWithMac, freeEndpoint, readAttachment } from './endpoints.ts'
 import { certain, ipText } from './ipv4.ts'
 import { queries } from './queries.ts'
@@ -14,9 +13,26 @@ import type { Endpoint, Network, Nic, NicInput } from './schemas.ts'
 import type { ClaimRow, EndpointRow, NetworkRow } from './tables.ts'
 import { endpointId, toEndpoint, toNetwork } from './views.ts'
 
-export { type Endpoint, type Network, Nic, NicInput } from './schemas.ts'
+export { type Carried, carried, carriedBy, carriedOn } from './carried.ts'
+export { readRef } from './desired.ts'
+export { type TenantAddress, tenantAddressPage, tenantNetworkPage } from './pages.ts'
+export { type Endpoint, Network, Nic, NicInput, RoutedAddress } from './schemas.ts'
+export {
+  type BoundEndpoint,
+  boundEndpoint,
+  boundEndpoints,
+  hostGateway,
+  hostGateways,
+  networkId,
+  reserveEndpoint,
+  type ServedNetwork,
+  servedNetwork,
+  servedNetworks,
+  unreserveEndpoint,
+} from './served.ts'
 /** Name of the nft set of everything that this node serves itself (IPv4): no traffic to it is translated. */
 export { INSIDE } from './skeleton.ts'
+export { bindingsOfTenant, netsOfRef, netsOfTenant, tenantOfNet } from './tenants.ts'
 
 /**
  * Takes what one NIC asks for. Without a network its MAC, unless given, follows from the public address.
@@ -69,6 +85,16 @@ export function nicsOf(db: Db, machine: string): Nic[] {
   ]
 }
 
+/** What machines have of a tenant: by network and address, then public addresses alone. '' is the operator. */
+export function nicsOfTenant(db: Db, tenant: string): { machine: string; nic: Nic }[] {
+  const bound = queries(db).endpointsOfTenant.all({ tenant })
+  const alone = routedQueries(db).claimsAloneOf.all({ tenant })
+  return [
+    ...bound.map((row) => ({ machine: row.machine, nic: toNic(networkOf(db, row), row, publicOf(db, row)) })),
+    ...alone.map((row) => ({ machine: row.machine, nic: toNic(undefined, undefined, row) })),
+  ]
+}
+
 /** By id, else by name. @throws ApiError 404 */
 export const networkCalled = (db: Db, called: string): Network => toNetwork(findCalled(db, called))
 
@@ -99,10 +125,6 @@ function toNic(network: NetworkRow | undefined, row: EndpointRow | undefined, cl
     ...(claim && { public_ip: ipText(claim.ip) }),
     ...(port && { port }),
   }
-}
-
-function told(tx: Db, verb: 'created' | 'deleted', { ip, range }: ClaimRow): EventDraft {
-  return publicAddressEvent(verb, addressOf(tx, ip, certain(routedQueries(tx).range.get({ id: range }))))
 }
 
 /** The pipeline compares each thing once. */

@@ -51,6 +51,24 @@ export const queries = prepared((db) => ({
     .orderBy(asc(networks.name))
     .limit(PAGE)
     .prepare(),
+  networksOfTenant: db
+    .select({ net: networks.net })
+    .from(networks)
+    .where(eq(networks.tenantId, placeholder('tenant')))
+    .orderBy(asc(networks.name))
+    .prepare(),
+  networkPageOf: db
+    .select()
+    .from(networks)
+    .where(and(eq(networks.tenantId, placeholder('tenant')), gt(networks.name, placeholder('after'))))
+    .orderBy(asc(networks.name))
+    .limit(PAGE)
+    .prepare(),
+  networkCountOf: db
+    .select({ count: sql<number>`count(*)` })
+    .from(networks)
+    .where(eq(networks.tenantId, placeholder('tenant')))
+    .prepare(),
   networkCount: db.select({ count: sql<number>`count(*)` }).from(networks).prepare(),
   networkMeeting: db.select().from(networks).where(meeting).limit(1).prepare(),
   /** Another network with the host gateway on the same addresses. */
@@ -65,6 +83,13 @@ export const queries = prepared((db) => ({
     .from(networks)
     .where(and(eq(networks.first, placeholder('first')), eq(networks.last, placeholder('last'))))
     .limit(1)
+    .prepare(),
+  /** Two of them are as many as one needs to know of. */
+  networksOn: db
+    .select()
+    .from(networks)
+    .where(and(eq(networks.first, placeholder('first')), eq(networks.last, placeholder('last'))))
+    .limit(2)
     .prepare(),
   /** A network that holds the block and more. */
   networkAround: db
@@ -125,6 +150,21 @@ export const queries = prepared((db) => ({
     .where(and(eq(endpoints.net, placeholder('net')), ne(endpoints.boundAt, '')))
     .limit(1)
     .prepare(),
+  boundAfter: db
+    .select()
+    .from(endpoints)
+    .where(
+      and(eq(endpoints.net, placeholder('net')), gt(endpoints.address, placeholder('address')), sql`bound_at <> ''`),
+    )
+    .orderBy(asc(endpoints.address))
+    .limit(PAGE)
+    .prepare(),
+  boundCountOf: db
+    .select({ count: sql<number>`count(*)` })
+    .from(networks)
+    .innerJoin(endpoints, and(eq(endpoints.net, networks.net), sql`bound_at <> ''`))
+    .where(eq(networks.tenantId, placeholder('tenant')))
+    .prepare(),
   endpointPage: db
     .select()
     .from(endpoints)
@@ -132,11 +172,31 @@ export const queries = prepared((db) => ({
     .orderBy(asc(endpoints.net), asc(endpoints.address))
     .limit(PAGE)
     .prepare(),
+  /** Those of one network that are bound. */
+  boundPage: db
+    .select({ address: endpoints.address })
+    .from(endpoints)
+    .where(
+      and(
+        eq(endpoints.net, placeholder('net')),
+        gt(endpoints.address, placeholder('address')),
+        ne(endpoints.boundAt, ''),
+      ),
+    )
+    .orderBy(asc(endpoints.address))
+    .limit(PAGE)
+    .prepare(),
   endpointsOfMachine: db
     .select()
     .from(endpoints)
     .where(and(eq(endpoints.machine, placeholder('machine')), sql`machine <> ''`))
     .orderBy(asc(endpoints.net), asc(endpoints.address))
+    .prepare(),
+  endpointsOfTenant: db
+    .select(getTableColumns(endpoints))
+    .from(networks)
+    .innerJoin(endpoints, eq(endpoints.net, networks.net))
+    .where(and(eq(networks.tenantId, placeholder('tenant')), sql`machine <> ''`))
     .prepare(),
   endpointOnPort: db
     .select()
@@ -177,10 +237,16 @@ export const queries = prepared((db) => ({
 }))
 
 /** Every endpoint that is bound, network by network; page by page, so that no statement stays open while the caller yields. */
-export function* everyBound(db: Db): Generator<EndpointRow> {
-  for (let last = { net: 0, address: 0 }; ; ) {
+export const everyBound = (db: Db): Generator<EndpointRow> => boundOf(db)
+
+/** The same of one network. */
+export function* boundOf(db: Db, net?: number): Generator<EndpointRow> {
+  for (let last = { net: net ?? 0, address: 0 }; ; ) {
     const page = queries(db).endpointPage.all(last)
-    for (const row of page) if (row.boundAt !== '') yield row
+    for (const row of page) {
+      if (net !== undefined && row.net !== net) return
+      if (row.boundAt !== '') yield row
+    }
     const end = page.at(-1)
     if (end === undefined || page.length < PAGE) return
     last = end

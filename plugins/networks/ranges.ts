@@ -1,7 +1,7 @@
 /** Domain rules of routed public addresses: the blocks of them. Which machine uses one: claims.ts. */
 import type { Change, Db } from '../../core/area.ts'
 import { badRequest, conflict, limitReached, notFound } from '../../core/errors.ts'
-import { knownTenant } from '../ipam/offers.ts'
+import { admit, type Gone } from '../../core/tenancy.ts'
 import { insideRef } from './desired.ts'
 import { type Block, blockText, certain, ipText, meet, parseBlock, parseIp } from './ipv4.ts'
 import { queries } from './queries.ts'
@@ -45,7 +45,7 @@ export function createRange(
   { id, own, max }: RangeCreation,
 ): Change<{ status: 'created'; range: Range }> {
   const block = readPublicBlock(input.cidr)
-  const tenantId = knownTenant(tx, input.tenant_id)
+  const tenantId = admit(tx, input.tenant_id, 'routed_addresses', block.last - block.first + 1)
   const text = blockText(block)
   const other = routedQueries(tx).rangeFrom.get({ ip: block.first })
   if (other && meet(other, block))
@@ -72,12 +72,16 @@ export function deleteRange(tx: Db, row: RangeRow): Change<{ status: 'deleted'; 
     const { ip, machine } = certain(claim)
     throw conflict('IN_USE', `${blockText(row)} is in use: machine ${machine} has ${ipText(ip)}`)
   }
-  const gone = { id: row.id, cidr: blockText(row) }
+  return { result: { status: 'deleted', id: row.id, cidr: blockText(row) }, ...removeRange(tx, row) }
+}
+
+/** Removes a range, of which nothing is claimed any more. */
+export function removeRange(tx: Db, row: RangeRow): Gone {
+  const data = { id: row.id, cidr: blockText(row) }
   routedQueries(tx).removeRange.run({ id: row.id })
   return {
-    result: { status: 'deleted', ...gone },
     touch: [insideRef(row)],
-    events: [{ type: 'routed_range.deleted', resource: `/api/v1/routed-addresses/${row.id}`, data: gone }],
+    events: [{ type: 'routed_range.deleted', resource: `/api/v1/routed-addresses/${row.id}`, data }],
   }
 }
 

@@ -1,15 +1,18 @@
 /** The statements of routed public addresses, prepared once per connection. */
-import { and, asc, between, eq, getTableColumns, gt, gte, sql } from 'drizzle-orm'
+import { and, asc, between, eq, getTableColumns, gt, gte, or, sql } from 'drizzle-orm'
 import type { Db } from '../../core/area.ts'
 import { prepared } from '../../core/state/prepared.ts'
 import { PAGE } from '../../core/transport/list.ts'
 import { everyColumn } from './queries.ts'
-import { type ClaimRow, claims, endpoints, type RangeRow, ranges } from './tables.ts'
+import { type ClaimRow, claims, endpoints, networks, type RangeRow, ranges } from './tables.ts'
 
 const { placeholder } = sql
 const ofIp = eq(claims.ip, placeholder('ip'))
 /** The claim's own MAC, or that of its endpoint. */
 const currentMac = sql<string>`coalesce(${endpoints.mac}, ${claims.mac})`
+
+const ofNetwork = and(eq(claims.net, networks.net), sql`${claims.net} > 0`)
+const ofEverybody = and(eq(ranges.id, claims.range), sql`${ranges.tenantId} = ''`)
 
 export const routedQueries = prepared((db) => ({
   range: db
@@ -106,6 +109,13 @@ export const routedQueries = prepared((db) => ({
     .where(eq(claims.machine, placeholder('machine')))
     .orderBy(asc(claims.ip))
     .prepare(),
+  /** Of NICs that have nothing else. */
+  claimsAloneOf: db
+    .select(getTableColumns(claims))
+    .from(ranges)
+    .innerJoin(claims, between(claims.ip, ranges.first, ranges.last))
+    .where(and(eq(ranges.tenantId, placeholder('tenant')), eq(claims.net, 0)))
+    .prepare(),
   /** Of a NIC that has nothing else. */
   claimWithMac: db
     .select()
@@ -118,11 +128,62 @@ export const routedQueries = prepared((db) => ({
     .from(claims)
     .where(and(eq(claims.own, placeholder('own')), sql`own > 0`))
     .prepare(),
+  /** Of NICs that have nothing else, in ranges of a tenant. */
+  claimsOfTenant: db
+    .select({ ip: claims.ip, own: claims.own })
+    .from(ranges)
+    .innerJoin(claims, between(claims.ip, ranges.first, ranges.last))
+    .where(and(eq(ranges.tenantId, placeholder('tenant')), gt(claims.own, 0)))
+    .prepare(),
+  tenantOfNumbered: db
+    .select({ tenantId: ranges.tenantId })
+    .from(claims)
+    .innerJoin(ranges, eq(claims.range, ranges.id))
+    .where(and(eq(claims.own, placeholder('own')), sql`own > 0`))
+    .prepare(),
   claimOnPort: db
     .select()
     .from(claims)
     .where(and(eq(claims.port, placeholder('port')), sql`port <> ''`))
     .limit(1)
+    .prepare(),
+  /** Up to a page of a network's. */
+  claimsOfNet: db
+    .select()
+    .from(claims)
+    .where(and(eq(claims.net, placeholder('net')), sql`net > 0`))
+    .limit(PAGE)
+    .prepare(),
+  /** Addresses that are reserved to a tenant. */
+  reservedOf: db
+    .select({ count: sql<number>`coalesce(sum(last - first + 1), 0)` })
+    .from(ranges)
+    .where(eq(ranges.tenantId, placeholder('tenant')))
+    .prepare(),
+  /** Addresses of ranges for everybody that NICs in networks of a tenant have. */
+  sharedCountOf: db
+    .select({ count: sql<number>`count(*)` })
+    .from(networks)
+    .innerJoin(claims, ofNetwork)
+    .innerJoin(ranges, ofEverybody)
+    .where(eq(networks.tenantId, placeholder('tenant')))
+    .prepare(),
+  /** Those after the one at an address of a network, by the network's name. */
+  sharedPageOf: db
+    .select({ ...getTableColumns(claims), currentMac, name: networks.name })
+    .from(networks)
+    .innerJoin(claims, ofNetwork)
+    .innerJoin(ranges, ofEverybody)
+    .leftJoin(endpoints, and(eq(claims.net, endpoints.net), eq(claims.address, endpoints.address)))
+    .where(
+      and(
+        eq(networks.tenantId, placeholder('tenant')),
+        gte(networks.name, placeholder('name')),
+        or(gt(networks.name, placeholder('name')), gt(claims.address, placeholder('address'))),
+      ),
+    )
+    .orderBy(asc(networks.name), asc(claims.address))
+    .limit(PAGE)
     .prepare(),
   anyClaim: db.select({ ip: claims.ip }).from(claims).limit(1).prepare(),
   addClaim: db

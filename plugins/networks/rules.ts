@@ -1,7 +1,8 @@
 /** Domain rules of private networks: input → rows, and what changed. Knows neither Fastify nor the kernel. */
 import type { Change, Db, EventDraft, Ref } from '../../core/area.ts'
 import { alreadyExists, badRequest, conflict, limitReached, notFound } from '../../core/errors.ts'
-import { createPool, knownTenant, overlapping, removePool } from '../ipam/offers.ts'
+import { admit, type Gone } from '../../core/tenancy.ts'
+import { createPool, overlapping, removePool } from '../ipam/offers.ts'
 import { insideRef, netRef } from './desired.ts'
 import { type Block, blockText, ipText, parseBlock, parseIp } from './ipv4.ts'
 import { nextNumber, PORTION, queries } from './queries.ts'
@@ -33,7 +34,7 @@ export function createNetwork(
   const block = readBlock(input.cidr)
   const gateway = readGateway(input.gateway, block)
   const option = readOption(input.host_gateway === true, input, gateway, services)
-  const tenantId = knownTenant(tx, input.tenant_id)
+  const tenantId = admit(tx, input.tenant_id, 'networks')
   if (queries(tx).networkNamed.get({ name: input.name })) throw alreadyExists(`network ${input.name}`)
   checkRoom(tx, block, tenantId, max)
   if (option.hostGateway) checkGateways(tx, block, 0)
@@ -66,15 +67,17 @@ export async function deleteNetwork(tx: Db, id: string): Promise<Change<{ status
     const which = `${endpointId(bound.net, bound.address)} (${ipText(bound.address)})`
     throw conflict('IN_USE', `network ${row.name} is in use: endpoint ${which} is bound; detach it first`)
   }
-  const touch = [netRef(row.net), ...insideRefs(tx, row)]
+  return { result: { status: 'deleted', id }, ...(await removeNetwork(tx, row)) }
+}
+
+/** Removes a network with its pool and what it says of its endpoints; those that are bound are for the caller to touch. */
+export async function removeNetwork(tx: Db, row: NetworkRow): Promise<Gone> {
+  const { id, net, pool } = row
+  const touch = [netRef(net), ...insideRefs(tx, row)]
   queries(tx).removeNetwork.run({ id })
-  while (queries(tx).clearEndpoints.run({ net: row.net }).changes === PORTION) await new Promise(setImmediate)
-  await removePool(tx, row.pool)
-  return {
-    result: { status: 'deleted', id },
-    touch,
-    events: [{ type: 'network.deleted', resource: `/api/v1/networks/${id}`, data: { id } }],
-  }
+  while (queries(tx).clearEndpoints.run({ net }).changes === PORTION) await new Promise(setImmediate)
+  await removePool(tx, pool)
+  return { touch, events: [{ type: 'network.deleted', resource: `/api/v1/networks/${id}`, data: { id } }] }
 }
 
 /** The whole setting: what it does not ask for is taken away. `undefined` takes the host gateway itself away. */

@@ -26,7 +26,7 @@ export const networks = sqliteTable(
   },
   (table) => [
     index('networks_networks_block').on(table.first),
-    index('networks_networks_tenant').on(table.tenantId),
+    index('networks_networks_tenant').on(table.tenantId, table.name),
     uniqueIndex('networks_networks_vlan').on(table.vlan).where(sql`vlan > 0`),
   ],
 )
@@ -52,6 +52,7 @@ export const endpoints = sqliteTable(
     uniqueIndex('networks_endpoints_mac').on(table.net, table.mac),
     uniqueIndex('networks_endpoints_free_mac').on(table.net, table.freeMac).where(sql`free_mac <> ''`),
     index('networks_endpoints_machine').on(table.machine, table.net, table.address).where(sql`machine <> ''`),
+    index('networks_endpoints_bound').on(table.net, table.address).where(sql`bound_at <> ''`),
     index('networks_endpoints_port').on(table.port).where(sql`port <> ''`),
   ],
 )

@@ -12,8 +12,16 @@ export function acceleration(facilities: readonly Facility[]): Acceleration {
   const on = facilities.filter(({ available }) => available)
   const has = (name: string) => on.some((facility) => facility.name === name)
   const ports = has('port') ? 'tc programs' : 'off'
-  const firewall = has('nft') ? 'nft linear' : 'off'
-  const summary = on.length === 0 ? 'no data plane' : `workload ports: ${ports}; firewall: ${firewall}`
+  const summary = on.length === 0 ? 'no data plane' : `workload ports: ${ports}; firewall: ${firewallOf(facilities)}`
   const detail = [...on, ...off].map(({ name, available, detail }) => `${name}: ${available ? '' : 'off, '}${detail}`)
   return { mode: has('port') ? 'tc' : 'none', summary, detail: detail.join('\n') }
+}
+
+/** Who judges by the rules of the firewall, and why it is not the classifier. */
+function firewallOf(facilities: readonly Facility[]): string {
+  const facility = (name: string) => facilities.find((it) => it.name === name)
+  if (!facility('nft')?.available) return 'off'
+  const classifier = facility('classifier')
+  if (classifier?.available) return classifier.detail
+  return `nft, rule by rule (${classifier?.detail ?? 'no classifier'})`
 }

@@ -65,7 +65,12 @@ export const REFUSALS: readonly Refusal[] = [
     description: 'Not from this address, not with this credential, not with this plan, or the licence is frozen.',
     when: always,
   },
-  { status: 404, name: 'NotFound', description: 'What the path names is not there.', when: hasParameter },
+  {
+    status: 404,
+    name: 'NotFound',
+    description: 'What the path or the body names is not there.',
+    when: (operation) => hasParameter(operation) || hasBody(operation),
+  },
   {
     status: 409,
     name: 'Conflict',

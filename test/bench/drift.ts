@@ -39,7 +39,7 @@ export async function drift(report: Report): Promise<void> {
     configFile: join(dir, 'none.json'),
     environment: { STRATUM_API_RATE_LIMIT: '10000000', STRATUM_API_RATE_BURST: '1000000' },
     log: pino({ level: 'error' }),
-    openPlane: (options) => openKernel({ ...options, bpfDir }),
+    openPlane: (options) => openKernel({ ...options, bpfDir, responderSocket: join(dir, 'responder.sock') }),
     only: ['node', 'firewall'],
     // Nothing beats by itself while it is measured.
     clock: () => performance.now(),

@@ -6,9 +6,14 @@ import { execFileSync, spawnSync } from 'node:child_process'
 import { parseArgs } from 'node:util'
 import { api } from './api.ts'
 import { crowd } from './crowd.ts'
+import { dhcp } from './dhcp.ts'
+import { dns } from './dns.ts'
 import { drift } from './drift.ts'
 import { events } from './events.ts'
 import { type Report, reporter } from './figure.ts'
+import { firewall } from './firewall.ts'
+import { lb } from './lb.ts'
+import { nat } from './nat.ts'
 import { networks } from './networks.ts'
 import { port } from './port.ts'
 import { portEnd } from './port-end.ts'
@@ -16,8 +21,13 @@ import { portEnd } from './port-end.ts'
 const BENCHES: Readonly<Record<string, (report: Report) => Promise<void>>> = {
   api,
   crowd,
+  dhcp,
+  dns,
   drift,
   events,
+  firewall,
+  lb,
+  nat,
   networks,
   port,
   'port-end': portEnd,

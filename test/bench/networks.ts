@@ -40,7 +40,7 @@ export async function networks(report: Report): Promise<void> {
     configFile: join(dir, 'none.json'),
     environment: { STRATUM_API_RATE_LIMIT: '10000000', STRATUM_API_RATE_BURST: '1000000' },
     log: pino({ level: 'error' }),
-    openPlane: (options) => openKernel({ ...options, bpfDir }),
+    openPlane: (options) => openKernel({ ...options, bpfDir, responderSocket: join(dir, 'responder.sock') }),
     only: ['node', 'ipam', 'l2', 'networks'],
     // Nothing beats by itself while it is measured.
     clock: () => performance.now(),

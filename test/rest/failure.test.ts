@@ -184,7 +184,7 @@ function lastRule(agent: Awaited<ReturnType<typeof openAgent>>['agent']): number
 
 t.test('auth-28 tokens, keys and hashes appear in no log, event, answer or file', async (t) => {
   const area = probe(
-    'tenants',
+    'lodgers',
     ['/tenant', '/throw'],
     [...TENANT_ROUTES, { method: 'POST', path: '/throw', answer: throwing.error ?? (() => 0) }],
   )

@@ -2,6 +2,7 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
+import { fakePlane } from '../../../dataplane/plane.fake.ts'
 import { type BuildAgentOptions, buildAgent, scratch } from '../../../test/build.ts'
 import type { Scope } from '../../../test/netns.ts'
 import { listenControl } from '../../transport/listener.ts'
@@ -118,7 +119,12 @@ t.test('service and status', async (t) => {
   }
   agent.states.turnOff('firewall', 'nft is not there')
   const lines = 'rest: listening [::]:7070\ngrpc: off: no token\n'
-  t.match(await ctl('service status'), { code: 0, out: `${lines}firewall: off: nft is not there\n` })
+  const facilities = agent.plane
+    .check()
+    .map(({ name, available, detail }) => `data plane ${name}: ${available ? '' : 'off: '}${detail}\n`)
+    .join('')
+  t.match(facilities, /^data plane classifier: off: a plane in memory$/m)
+  t.match(await ctl('service status'), { code: 0, out: `${lines}${facilities}firewall: off: nft is not there\n` })
   t.match(await ctl('service rest off'), { code: 0, out: lines })
   t.equal(agent.overrides.read().rest, false)
   t.match(await ctl('service rest on'), { code: 0, out: lines })
@@ -171,4 +177,33 @@ t.test('rules', async (t) => {
   }
   t.match(await ctl('rules add --action reject'), { code: 1, err: /action: must be one of accept, drop/ })
   t.match(await ctl('rules add --priority 1'), { code: 2, err: /--action/ })
+})
+
+t.test('rules trace, and rules list with counters', async (t) => {
+  const { ctl, json } = await node(t)
+  await ctl('rules add --action drop --dest-port 22 --priority 4 --level flow')
+  const flow = 'rules trace --src 10.0.0.1 --dst 192.0.2.1'
+  t.match(await ctl(`${flow} --proto tcp --sport 5000 --dport 22 --iif eth0 --mac 02:00:00:00:00:01`), {
+    code: 0,
+    out: /^decided by +rule 1\naction +drop\nrank +level flow, priority 4, place 1 among equals\nmatch +port 22\njudge +nft, rule by rule\n$/,
+  })
+  t.match(await json(`${flow} --dport 22`), { decided_by: 'rule', id: 1, action: 'drop', rule: { dest_port: 22 } })
+  t.match(await ctl(`${flow} --proto 47`), { code: 0, out: /^decided by +the default action\naction +accept\njudge/ })
+  await ctl('rules default deny')
+  t.match(await ctl(`${flow} --dport 7070`), { out: /\naction +drop\nspared +when addressed to this node\n/ })
+  t.match(await ctl('rules trace --src 10.0.0.1'), { code: 2, err: /--dst/ })
+  t.match(await ctl(`${flow} --dport x`), { code: 2 })
+  t.match(await ctl(`${flow} --proto gre`), { code: 1, err: /proto: must be tcp, udp, icmp or a number/ })
+  t.match(await ctl('rules list --counters'), { code: 1, err: /counters need the eBPF classifier, which is off: / })
+
+  const plane = fakePlane({ classifier: true })
+  const counting = await node(t, { plane })
+  for (const port of [1, 2]) await counting.ctl(`rules add --action drop --dest-port ${port}`)
+  plane.judged.hits.set(2, { packets: 12n, bytes: 720n })
+  t.match(await counting.ctl('rules list --counters'), {
+    out: /^ID .* SCHEDULE +PACKETS +BYTES +COMMENT\n1 .* port 1 +- +- +- +-\n2 .* port 2 +- +12 +720 +-\n$/,
+  })
+  t.match(await counting.json('rules list --counters'), { rules: [{ id: 1 }, { id: 2, packets: 12, bytes: 720 }] })
+  plane.judged.verdict = { id: 2, accept: false, probes: 5 }
+  t.match(await counting.ctl(flow), { out: /\njudge +eBPF classifier, 5 tables looked into\n$/ })
 })

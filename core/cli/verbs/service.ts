@@ -5,6 +5,7 @@ import type { Verb } from '../verb.ts'
 interface Services {
   services: ServiceStatus[]
   areas: { name: string; reason?: string }[]
+  facilities: { name: string; available: boolean; detail: string }[]
   troubles: string[]
 }
 
@@ -21,11 +22,15 @@ export const verbs: readonly Verb[] = [
   },
   {
     path: 'service status',
-    summary: 'say for each network service whether it listens, which areas are off and why, and what is amiss',
+    summary:
+      'say for each network service whether it listens, what the data plane can do, which areas are off and why, and what is amiss',
     example: 'service status',
     async run({ call, print }) {
       const answer = await call<Services>('GET', '/control/v1/services')
-      print(answer, [...serviceLines(answer), ...areaLines(answer), ...troubleLines(answer)].join('\n'))
+      print(
+        answer,
+        [...serviceLines(answer), ...facilityLines(answer), ...areaLines(answer), ...troubleLines(answer)].join('\n'),
+      )
     },
   },
 ]
@@ -34,6 +39,10 @@ const serviceLines = ({ services }: Services) =>
   services.map(({ name, listening, off }) =>
     listening === undefined ? `${name}: off: ${off ?? 'unknown'}` : `${name}: listening ${listening}`,
   )
+
+/** What the data plane can do on this node, and why not. */
+const facilityLines = ({ facilities }: Services) =>
+  facilities.map(({ name, available, detail }) => `data plane ${name}: ${available ? '' : 'off: '}${detail}`)
 
 const areaLines = ({ areas }: Services) =>
   areas.flatMap(({ name, reason }) => (reason === undefined ? [] : [`${name}: off: ${reason}`]))

@@ -26,7 +26,7 @@ interface Tenanted extends BuiltAgent {
 }
 
 async function tenanted(scope: Scope, options: BuildAgentOptions = {}): Promise<Tenanted> {
-  const area = probe('tenants', ['/tenant', '/billing'], [...TENANT_ROUTES, ...GATED_ROUTES, ...CLUSTER_ROUTES])
+  const area = probe('lodgers', ['/tenant', '/billing'], [...TENANT_ROUTES, ...GATED_ROUTES, ...CLUSTER_ROUTES])
   const built = await openAgent(scope, { extraAreas: [area.plugin], ...options })
   built.agent.credentials.keys.set('tk', tenantKeys)
   return { ...built, hits: area.hits }

@@ -27,7 +27,7 @@ interface Clocked extends BuiltAgent {
 
 async function clocked(scope: Scope, config: Record<string, string> = {}): Promise<Clocked> {
   const clock = { ms: Date.UTC(2030, 0, 1) }
-  const area = probe('tenants', ['/tenant'], TENANT_ROUTES)
+  const area = probe('lodgers', ['/tenant'], TENANT_ROUTES)
   const built = await buildAgent(scope, {
     only: ['node'],
     extraAreas: [area.plugin],

@@ -41,7 +41,7 @@ function run() {
     const { agent } = await buildAgent(t, {
       only: ['node'],
       extraAreas: [plumbing],
-      openPlane: (options) => openKernel({ ...options, bpfDir }),
+      openPlane: (options) => openKernel({ ...options, bpfDir, responderSocket: `${bpfDir}/none` }),
     })
     const last = () => agent.outbox.bounds().latest
     /** Data of the first event of drift after the event `since`. */

@@ -7,7 +7,7 @@ import { KernelError } from '../../libc.ts'
 import { type Driver, KernelRefusal } from '../../plane.ts'
 import { inSlices } from '../../slices.ts'
 import type { Bindings } from './bindings.ts'
-import type { Binding, PortEntry, PortKind, Stray } from './entries.ts'
+import type { Binding, PortEntry, PortKind, Stray, TenantNet } from './entries.ts'
 import type { Guard } from './guard.ts'
 import { type Named, names } from './named.ts'
 import { type Surroundings, type Tables, type Wishes, wishesOf } from './tables.ts'
@@ -21,6 +21,8 @@ export interface PortParts {
   guard: Guard
   named: Named
   owners: KindOwners
+  /** Pays the debt of a tenant's bucket, which is one at the rate of before, or of another tenant. */
+  refill(bucket: number): void
   /** Bindings at some ports ended: those ports may be nobody's now. */
   released(): void
   /** A binding whose port is neither declared nor known: somebody should ask where its MAC is. */
@@ -43,10 +45,21 @@ const KIND_OF: Readonly<Record<keyof Tables, PortKind>> = {
   macbinds: 'macbind',
   locks: 'macbind',
   settings: 'macbind',
+  tenantNets: 'tenant_net',
+  anyTenantNet: 'tenant_net',
 }
 // The keys of the table are its names.
 const TABLES = Object.keys(KIND_OF) as (keyof Tables)[]
-const KINDS: readonly PortEntry['kind'][] = ['net', 'binding', 'macbind', 'vlan', 'uplink', 'stray']
+const KINDS: readonly PortEntry['kind'][] = [
+  'net',
+  'binding',
+  'macbind',
+  'vlan',
+  'tenant_net',
+  'uplink',
+  'overlay',
+  'stray',
+]
 
 /** A table, whatever its keys and values are. */
 interface AnyTable {
@@ -55,7 +68,8 @@ interface AnyTable {
   place(owner: string, rows: readonly unknown[]): void
 }
 
-export function portDriver({ tables, bindings, guard, named, owners, released, missing }: PortParts): PortDriver {
+export function portDriver(parts: PortParts): PortDriver {
+  const { tables, bindings, guard, named, owners, refill, released, missing } = parts
   const held = new Map<string, PortEntry>()
   /** Ports that came or went during an observation. */
   let away: string[] | undefined
@@ -78,6 +92,7 @@ export function portDriver({ tables, bindings, guard, named, owners, released, m
     const before = held.get(entry.key)
     held.set(entry.key, entry)
     named.put(entry)
+    if (entry.kind === 'tenant_net' && !sameLimit(entry, before)) refill(entry.bucket)
     if (entry.kind === 'binding') putBinding(entry, before?.kind === 'binding' ? before : undefined)
     else ask('place', entry.key, wishesOf(entry, around))
     for (const name of names(entry, before)) guard.declare(name)
@@ -127,6 +142,12 @@ export function portDriver({ tables, bindings, guard, named, owners, released, m
   function strayOf(kind: PortKind, { name, remove }: { name: string; remove(): void }): Stray[] {
     const owner = owners[kind]
     return owner === undefined ? [] : [{ kind: 'stray', key: `${owner}/stray/${name}`, remove }]
+  }
+
+  /** An overlay that is about to be made is guarded when it is there, and one that is about to go needs no other role. */
+  function changesRole({ before, after }: Passage): boolean {
+    if (after?.kind === 'overlay') return guard.port(after.link) !== undefined
+    return (after ?? before)?.kind === 'uplink'
   }
 
   async function observe(desired: readonly Entry[] = []): Promise<Entry[]> {
@@ -198,11 +219,11 @@ export function portDriver({ tables, bindings, guard, named, owners, released, m
     async apply(diff) {
       const done: Passage[] = []
       try {
-        await inSlices(diff, (passage) => {
+        await inSlices(inTurn(diff), (passage) => {
           done.push(passage)
           step(passage)
         })
-        if (diff.some(({ before, after }) => (after ?? before)?.kind === 'uplink')) await guard.sync()
+        if (diff.some(changesRole)) await guard.sync()
       } catch (error) {
         for (const { before, after } of done.reverse()) {
           step({ ...(after && { before: after }), ...(before && { after: before }) })
@@ -215,10 +236,20 @@ export function portDriver({ tables, bindings, guard, named, owners, released, m
   }
 }
 
+const sameLimit = (one: TenantNet, other: PortEntry | undefined): boolean =>
+  other?.kind === 'tenant_net' && other.bucket === one.bucket && other.rate === one.rate
+
 const isPort = (entry: Entry): entry is PortEntry => KINDS.some((kind) => kind === entry.kind)
 
+/** What its tenant may not, a net may at no instant: that comes before all else of the net, and goes after it. */
+function inTurn(diff: readonly Passage[]): Passage[] {
+  const turn = ({ before, after }: Passage) =>
+    after?.kind === 'tenant_net' ? 0 : before?.kind === 'tenant_net' ? 2 : 1
+  return [0, 1, 2].flatMap((one) => diff.filter((passage) => turn(passage) === one))
+}
+
 const damaged = (entry: PortEntry): PortEntry =>
-  entry.kind === 'uplink' || entry.kind === 'stray' ? entry : { ...entry, damaged: true }
+  entry.kind === 'uplink' || entry.kind === 'overlay' || entry.kind === 'stray' ? entry : { ...entry, damaged: true }
 
 /** An entry as it shall be, when the undoing of a repair asks for the damaged one. */
 function whole(entry: PortEntry): PortEntry {

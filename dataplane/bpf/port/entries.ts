@@ -3,7 +3,7 @@
  * `driver.ts`. Addresses, prefixes and MACs are canonical text (`10.0.0.5`, `10.0.0.0/24`, `02:ce:0a:00:00:05`).
  */
 
-export type PortEntry = Net | Binding | MacBinding | VlanPolicy | Uplink | Stray
+export type PortEntry = Net | Binding | MacBinding | VlanPolicy | TenantNet | Uplink | Overlay | Stray
 export type PortKind = Exclude<PortEntry['kind'], 'stray'>
 
 /** A private network; or the network of one NIC that has routed addresses only, which shares layer 2 with nobody. */
@@ -19,6 +19,8 @@ export interface Net {
   vlan?: number
   /** The node itself answers at `gateway`. */
   hostGateway: boolean
+  /** The node serves it over DHCP: no other server may. */
+  dhcp?: boolean
   /** Observed entries only: the maps do not hold all of it. */
   damaged?: true
 }
@@ -62,11 +64,35 @@ export interface VlanPolicy {
   damaged?: true
 }
 
+/** What holds for a net because of its tenant. All nets of a tenant have the same bucket, and share the limit by it. */
+export interface TenantNet {
+  kind: 'tenant_net'
+  key: string
+  net: number
+  /** From 0 to BUCKET_ROWS - 1 (dataplane/numbers.ts), the tenant's own. */
+  bucket: number
+  /** Bits a second that its workloads may send, and that they may get; 0 for no limit. */
+  rate: number
+  /** No frame of the net passes. */
+  blocked: boolean
+  /** Observed entries only: the map does not hold it. */
+  damaged?: true
+}
+
 /** A port of `br-work` that leads off the node. */
 export interface Uplink {
   kind: 'uplink'
   key: string
   link: string
+}
+
+/** A port of `br-work` that is a tunnel to other nodes. What comes in by it never leaves the node by another such port, or an uplink. */
+export interface Overlay {
+  kind: 'overlay'
+  key: string
+  link: string
+  /** Number of the network that it carries; 0: what belongs to none. */
+  net: number
 }
 
 /** Observed entries only: a row that no entry asks for. Nobody desires it, so the next pass removes it. */
@@ -84,9 +110,10 @@ export const net = (area: string, fields: Fields<Net>): Net => ({
   ...fields,
 })
 
+export const bindingKey = (area: string, net: number, address: string): string => `${area}/binding/${net}/${address}`
 export const binding = (area: string, fields: Fields<Binding>): Binding => ({
   kind: 'binding',
-  key: `${area}/binding/${fields.net}/${fields.address}`,
+  key: bindingKey(area, fields.net, fields.address),
   ...fields,
 })
 
@@ -102,22 +129,39 @@ export const vlanPolicy = (area: string, vlan: number): VlanPolicy => ({
   vlan,
 })
 
+export const tenantNet = (area: string, fields: Fields<TenantNet>): TenantNet => ({
+  kind: 'tenant_net',
+  key: `${area}/tenant_net/${fields.net}`,
+  ...fields,
+})
+
 export const uplink = (area: string, link: string): Uplink => ({ kind: 'uplink', key: `${area}/uplink/${link}`, link })
+
+export const overlay = (area: string, link: string, net: number): Overlay => ({
+  kind: 'overlay',
+  key: `${area}/overlay/${link}`,
+  link,
+  net,
+})
 
 /** Everything about an entry that the maps must hold, as one comparable string. */
 export function portFingerprint(entry: PortEntry): string {
   if ('damaged' in entry) return 'damaged'
   switch (entry.kind) {
     case 'net':
-      return `net ${entry.net} ${entry.cidr ?? ''} ${entry.gateway ?? ''} ${entry.vlan ?? 0} ${entry.hostGateway}`
+      return `net ${entry.net} ${entry.cidr ?? ''} ${entry.gateway ?? ''} ${entry.vlan ?? 0} ${entry.hostGateway} ${entry.dhcp ?? false}`
     case 'binding':
       return `binding ${entry.net} ${entry.address} ${entry.mac} ${entry.routed.join(',')} ${entry.port ?? ''}`
     case 'macbind':
       return `macbind ${entry.mac} ${entry.port} ${entry.vlan} ${entry.mode}`
     case 'vlan':
       return `vlan ${entry.vlan}`
+    case 'tenant_net':
+      return `tenant_net ${entry.net} ${entry.bucket} ${entry.rate} ${entry.blocked}`
     case 'uplink':
       return `uplink ${entry.link}`
+    case 'overlay':
+      return `overlay ${entry.link} ${entry.net}`
     case 'stray':
       return 'stray'
   }

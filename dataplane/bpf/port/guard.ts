@@ -11,10 +11,13 @@ import { decodeLink, type Link, listLinks, RTM_DELLINK, RTM_NEWLINK } from '../.
 import { type Monitor, openMonitor, RTNLGRP_LINK } from '../../netlink/monitor.ts'
 import type { Netlink } from '../../netlink/socket.ts'
 import type { Received } from '../../netlink/wire.ts'
-import { WORK_BRIDGE } from '../../numbers.ts'
+import { PORT_OVERLAY, PORT_UPLINK, WORK_BRIDGE } from '../../numbers.ts'
 import type { Gate } from './gate.ts'
 import type { PortLinks, Role } from './links.ts'
 import type { PortTable } from './ports.ts'
+
+/** Both bits: an overlay leads off the node, too. Unsigned. */
+const OVERLAY = (PORT_UPLINK | PORT_OVERLAY) >>> 0
 
 export interface Guarded {
   name: string
@@ -27,8 +30,10 @@ export interface GuardParts {
   links: PortLinks
   gate: Gate
   ports: PortTable
-  /** Names of the ports that lead off the node. */
+  /** Names of the ports that lead off the node, other than overlays. */
   uplinks(): ReadonlySet<string>
+  /** Number of the net that an overlay carries, 0 for none; undefined for every other port. */
+  overlay(port: string): number | undefined
   /** Number of the net that a port is declared for; undefined when its net is claimed by the frames that come in. */
   netOf(port: string): number | undefined
   /** Ports of these names came or went. */
@@ -77,9 +82,13 @@ export class Guard {
    * of it is there.
    */
   declare(name: string): void {
+    const { netOf, overlay, ports } = this.#parts
+    const tunnel = this.#byName.get(name)
+    const carried = overlay(name)
+    if (tunnel?.role === 'uplink' && carried !== undefined) ports.set(tunnel.ifindex, carried, OVERLAY)
     const ifindex = this.port(name)
-    const net = this.#parts.netOf(name)
-    if (ifindex !== undefined && net !== undefined) this.#parts.ports.set(ifindex, net)
+    const net = netOf(name)
+    if (ifindex !== undefined && net !== undefined) ports.set(ifindex, net)
   }
 
   /** Opens the ports whose net has no MAC there any more. `homes` tells the nets of the MACs at each ifindex. */
@@ -180,11 +189,12 @@ export class Guard {
     const bridge = devices.find(({ name, kind }) => name === WORK_BRIDGE && kind === 'bridge')
     this.#bridge = bridge?.index
     if (bridge === undefined) return new Map()
+    const { overlay } = this.#parts
     const uplinks = this.#parts.uplinks()
     const ports = devices
       .filter(({ master }) => master === bridge.index)
       .map(({ name, index }): Guarded => {
-        return { name, ifindex: index, role: uplinks.has(name) ? 'uplink' : 'workload' }
+        return { name, ifindex: index, role: uplinks.has(name) || overlay(name) !== undefined ? 'uplink' : 'workload' }
       })
     const host: Guarded = { name: bridge.name, ifindex: bridge.index, role: 'host' }
     return new Map([host, ...ports].map((device) => [device.ifindex, device]))
@@ -192,7 +202,7 @@ export class Guard {
 
   /** False when it could not be, which the gate makes good by letting nothing through. */
   async #guardOne({ name, ifindex, role }: Guarded, stand: ReadonlyMap<number, Role>): Promise<boolean> {
-    const { links, ports, netOf, onProblem } = this.#parts
+    const { links, ports, netOf, overlay, onProblem } = this.#parts
     try {
       if (stand.get(ifindex) !== role && !(await links.attach(ifindex, role))) return false
     } catch (error) {
@@ -201,9 +211,11 @@ export class Guard {
       return false
     }
     if (role === 'host') return true
-    const known = ports.net(ifindex)
-    const net = (role === 'workload' ? netOf(name) : 0) ?? known ?? 0
-    if (known !== net) ports.set(ifindex, net)
+    const carried = overlay(name)
+    const workload = role === 'workload'
+    const net = (workload ? (netOf(name) ?? ports.net(ifindex)) : carried) ?? 0
+    const kind = workload ? 0 : carried === undefined ? PORT_UPLINK : OVERLAY
+    if (!ports.is(ifindex, net, kind)) ports.set(ifindex, net, kind)
     return true
   }
 }

@@ -12,6 +12,13 @@ export const u16: Codec<number> = {
   decode: (from, at) => from.readUInt16LE(at),
 }
 
+/** A `__u64` below 2^53. */
+export const safeInteger: Codec<number> = {
+  size: 8,
+  encode: (into, at, value) => void into.writeBigUInt64LE(BigInt(value), at),
+  decode: (from, at) => Number(from.readBigUInt64LE(at)),
+}
+
 /** Four bytes as they stand in a packet. Encoding throws RangeError for anything but IPv4 text. */
 export const ipv4: Codec<string> = {
   size: 4,
@@ -85,6 +92,26 @@ export interface MacbindRow {
   vlan: number
 }
 export const macbindRow = struct<MacbindRow>('macbind', 8, { ifindex: [0, u32], vlan: [4, u32] })
+
+export interface TenantNetRow {
+  /** TENANT_BLOCKED of numbers.ts, or 0. */
+  flags: number
+  bucket: number
+  /** Bits a second; 0 for no limit. */
+  rate: number
+}
+export const tenantNetRow = struct<TenantNetRow>('tenant_net', 16, {
+  flags: [0, u32],
+  bucket: [4, u32],
+  rate: [8, safeInteger],
+})
+
+export interface BucketRow {
+  /** Nanoseconds of CLOCK_MONOTONIC. */
+  up: bigint
+  down: bigint
+}
+export const bucketRow = struct<BucketRow>('bucket', 16, { up: [0, u64], down: [8, u64] })
 
 export interface ViolationKey {
   mac: string

@@ -2,8 +2,10 @@
 import type { PortEntry } from './entries.ts'
 
 /** The port that an entry names, if any. */
-const portOf = (entry: PortEntry): string | undefined =>
-  entry.kind === 'macbind' || entry.kind === 'binding' ? entry.port || undefined : undefined
+function portOf(entry: PortEntry): string | undefined {
+  if (entry.kind === 'overlay') return entry.link
+  return entry.kind === 'macbind' || entry.kind === 'binding' ? entry.port || undefined : undefined
+}
 
 /** The ports that any of the entries names. */
 export const names = (...entries: readonly (PortEntry | undefined)[]): Set<string> =>
@@ -51,8 +53,14 @@ export class Named {
     return undefined
   }
 
-  /** Ports that lead off the node. */
+  /** Ports that lead off the node, other than overlays. */
   uplinks(): ReadonlySet<string> {
     return new Set(this.#uplinks.values())
+  }
+
+  /** The net that an overlay carries; undefined when the port is none. */
+  overlay(port: string): number | undefined {
+    for (const entry of this.#byPort.get(port)?.values() ?? []) if (entry.kind === 'overlay') return entry.net
+    return undefined
   }
 }

@@ -36,6 +36,8 @@ export type PortViolation = Violation & { port: string }
 /** The ports of `br-work` as they are. */
 export interface Ports {
   list(): PortState[]
+  /** Resolves when every device that the bridge has now is guarded, as far as it can be. @throws KernelError */
+  settled(): Promise<void>
   /** What passed to and from a binding since it was made, by the key of its entry. */
   account(key: string): Account | undefined
   /** Frames that were dropped, by reason, since the maps were made. */
@@ -47,6 +49,7 @@ export interface Ports {
 /** Programs that are not loaded: there is nothing to tell. */
 export const NO_PORTS: Ports = {
   list: () => [],
+  settled: async () => {},
   account: () => undefined,
   drops: () => [],
   onViolation: () => () => {},
@@ -81,6 +84,7 @@ export async function openPorts(options: PortOptions): Promise<{ driver: PortDri
     gate: openGate(options.nft),
     ports: table,
     uplinks: () => named.uplinks(),
+    overlay: (port) => named.overlay(port),
     netOf: (port) => named.net(port),
     changed: (names) => driver.portsChanged(names),
     onProblem: options.onProblem,
@@ -92,7 +96,8 @@ export async function openPorts(options: PortOptions): Promise<{ driver: PortDri
     onProblem: options.onProblem,
   })
   const parts = { tables: sharedTables(maps), bindings, guard, named, owners: options.owners, released }
-  const driver = portDriver({ ...parts, missing: search.begin })
+  const refill = (bucket: number) => maps.buckets.set(bucket, { up: 0n, down: 0n })
+  const driver = portDriver({ ...parts, refill, missing: search.begin })
   const listeners = new Set<(violation: PortViolation) => void>()
   const ring = openRing(maps.events, (record) => {
     const violation = decodeViolation(record)
@@ -120,6 +125,7 @@ export async function openPorts(options: PortOptions): Promise<{ driver: PortDri
     ports: {
       list: () =>
         guard.list().map(({ name, ifindex, role }) => ({ name, ifindex, role, net: table.net(ifindex) ?? 0 })),
+      settled: () => guard.sync(),
       account: (key) => bindings.account(key),
       drops: () => drops(maps),
       onViolation(listener) {

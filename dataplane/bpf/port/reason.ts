@@ -39,6 +39,12 @@ const TABLE = {
   hairpin: { number: numbers.DROP_HAIRPIN, words: 'is for the port that it comes from' },
   too_long: { number: numbers.DROP_TOO_LONG, words: 'is longer than the MTU of the port that it is for' },
   kernel: { number: numbers.DROP_KERNEL, words: 'could not be tagged for want of memory' },
+  transit: {
+    number: numbers.DROP_TRANSIT,
+    words: 'comes from off the node and would leave by an overlay, or from one',
+  },
+  tenant_blocked: { number: numbers.DROP_TENANT_BLOCKED, words: 'is of a tenant whose traffic is blocked' },
+  tenant_limit: { number: numbers.DROP_TENANT_LIMIT, words: 'is more than the limit of its tenant lets through' },
   macbind_soft: { number: numbers.TALLY_MACBIND_SOFT, words: 'has a source MAC that is not bound to the port, softly' },
 } as const satisfies Record<string, Reason>
 

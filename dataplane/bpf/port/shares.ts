@@ -7,8 +7,8 @@ import type { BpfMap } from '../map.ts'
 
 export interface SharedTable<K, V> {
   map: BpfMap<K, V>
-  /** What a row holds; `asked` is never empty. */
-  merge(asked: readonly V[]): V
+  /** What a row holds; `asked` is never empty, and may be long where one row is for all. */
+  merge(asked: Iterable<V>): V
   /** Arrays have no absent rows: this value stands for it. */
   absent?: V
 }
@@ -95,7 +95,7 @@ export class Shares<K, V> {
   }
 
   #merged(by: ReadonlyMap<string, V>): V {
-    return this.#table.merge([...by.values()])
+    return this.#table.merge(by.values())
   }
 
   #withdraw(owner: string, key: K): void {

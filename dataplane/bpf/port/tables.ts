@@ -3,34 +3,47 @@ import {
   LOCK_HARD,
   LOCK_SOFT,
   MAC_AMBIGUOUS,
+  NET_DHCP,
   NET_HOST_GATEWAY,
   NET_ROUTED,
   ROUTED_NET_BASE,
   SETTING_LOCK,
   SETTING_MACBIND,
   STAMP_ROUTED,
+  TENANT_BLOCKED,
   VLAN_LOCKED,
 } from '../../numbers.ts'
-import type { Binding, MacBinding, Net, PortEntry } from './entries.ts'
-import type { AddressKey, AddressRow, MacbindRow, NetRow, PrefixKey } from './layout.ts'
+import type { Binding, MacBinding, Net, PortEntry, TenantNet } from './entries.ts'
+import type { AddressKey, AddressRow, MacbindRow, NetRow, PrefixKey, TenantNetRow } from './layout.ts'
 import type { PortMaps } from './maps.ts'
 import { type Rows, Shares } from './shares.ts'
 
-const highest = (asked: readonly number[]): number => Math.max(...asked)
+function highest(asked: Iterable<number>): number {
+  let most = 0
+  for (const one of asked) most = Math.max(most, one)
+  return most
+}
 /** Unsigned, as the map holds it. */
-const allBits = (asked: readonly number[]): number => asked.reduce((all, one) => (all | one) >>> 0, 0)
+function allBits(asked: Iterable<number>): number {
+  let all = 0
+  for (const one of asked) all = (all | one) >>> 0
+  return all
+}
 /** Rows that only one can ask for. */
-const theOne = <V>(asked: readonly V[]): V => {
+const theOne = <V>(asked: Iterable<V>): V => {
   const [first] = asked
   if (first === undefined) throw new TypeError('a row that nobody asks for')
   return first
 }
 
-const mergeNets = (asked: readonly NetRow[]): NetRow => ({
-  gateway: asked.find(({ gateway }) => gateway !== NO_ADDRESS)?.gateway ?? NO_ADDRESS,
-  vlan: highest(asked.map(({ vlan }) => vlan)),
-  flags: allBits(asked.map(({ flags }) => flags)),
-})
+function mergeNets(asked: Iterable<NetRow>): NetRow {
+  const rows = [...asked]
+  return {
+    gateway: rows.find(({ gateway }) => gateway !== NO_ADDRESS)?.gateway ?? NO_ADDRESS,
+    vlan: highest(rows.map(({ vlan }) => vlan)),
+    flags: allBits(rows.map(({ flags }) => flags)),
+  }
+}
 
 const NO_ADDRESS = '0.0.0.0'
 
@@ -43,13 +56,18 @@ export const sharedTables = (maps: PortMaps) => ({
   hostRanges: new Shares<PrefixKey, number>({ map: maps.hostRanges, merge: theOne }),
   netOfMac: new Shares<string, number>({
     map: maps.netOfMac,
-    merge: (nets) => (nets.every((net) => net === nets[0]) ? theOne(nets) : MAC_AMBIGUOUS),
+    merge: (nets) => {
+      const [one = 0, ...others] = new Set(nets)
+      return others.length === 0 ? one : MAC_AMBIGUOUS
+    },
   }),
   addresses: new Shares<AddressKey, AddressRow>({ map: maps.addresses, merge: theOne }),
   vlans: new Shares<number, number>({ map: maps.vlans, merge: allBits, absent: 0 }),
   macbinds: new Shares<string, MacbindRow>({ map: maps.macbinds, merge: theOne }),
   locks: new Shares<number, number>({ map: maps.locks, merge: highest }),
   settings: new Shares<number, number>({ map: maps.settings, merge: highest, absent: 0 }),
+  tenantNets: new Shares<number, TenantNetRow>({ map: maps.tenantNets, merge: theOne }),
+  anyTenantNet: new Shares<number, number>({ map: maps.anyTenantNet, merge: theOne, absent: 0 }),
 })
 
 /** What one entry asks for, table by table; a table that is not named gets nothing. */
@@ -63,6 +81,8 @@ export interface Wishes {
   macbinds?: Rows<string, MacbindRow>
   locks?: Rows<number, number>
   settings?: Rows<number, number>
+  tenantNets?: Rows<number, TenantNetRow>
+  anyTenantNet?: Rows<number, number>
 }
 
 /** What an entry needs to know besides itself. */
@@ -83,17 +103,20 @@ export function wishesOf(entry: PortEntry, around: Surroundings): Wishes {
       return ofMacBinding(entry, entry.port === '' ? 0 : around.port(entry.port))
     case 'vlan':
       return { vlans: [[entry.vlan, VLAN_LOCKED]] }
+    case 'tenant_net':
+      return ofTenantNet(entry)
     case 'uplink':
+    case 'overlay':
     case 'stray':
       return {}
   }
 }
 
-function ofNet({ net, cidr, gateway = NO_ADDRESS, vlan = 0, hostGateway }: Net): Wishes {
+function ofNet({ net, cidr, gateway = NO_ADDRESS, vlan = 0, hostGateway, dhcp = false }: Net): Wishes {
   if (net >= ROUTED_NET_BASE || cidr === undefined) return {}
   const range = prefix(cidr)
   return {
-    nets: [[net, { gateway, vlan, flags: hostGateway ? NET_HOST_GATEWAY : 0 }]],
+    nets: [[net, { gateway, vlan, flags: (hostGateway ? NET_HOST_GATEWAY : 0) | (dhcp ? NET_DHCP : 0) }]],
     privateRanges: [[range, 1]],
     ...(hostGateway && { hostRanges: [[range, net]] }),
     ...(vlan > 0 && { vlans: [[vlan, net]] }),
@@ -125,6 +148,11 @@ function ofMacBinding({ mac, vlan, mode }: MacBinding, ifindex: number | undefin
   if (ifindex === 0) return { macbinds: here, settings: [...any, [SETTING_LOCK, lock]] }
   return { macbinds: here, locks: [[ifindex, lock]], settings: any }
 }
+
+const ofTenantNet = ({ net, bucket, rate, blocked }: TenantNet): Wishes => ({
+  tenantNets: [[net, { flags: blocked ? TENANT_BLOCKED : 0, bucket, rate }]],
+  anyTenantNet: [[0, 1]],
+})
 
 /** Of canonical text `a.b.c.d/len`. */
 function prefix(cidr: string): PrefixKey {

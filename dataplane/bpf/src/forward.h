@@ -23,7 +23,7 @@ static __always_inline int fits(struct __sk_buff *skb, const struct frame *f, __
 static __always_inline int forward(struct __sk_buff *skb, const struct frame *f, __u32 net, __u32 from)
 {
 	struct endpoint *row;
-	__u32 to, net_there;
+	__u32 to, net_there, kind;
 
 	if (net == 0 || is_multicast(f->destination))
 		return PASS;
@@ -40,8 +40,8 @@ static __always_inline int forward(struct __sk_buff *skb, const struct frame *f,
 		return PASS;
 	if (to == from)
 		return drop(STRATUM_DROP_HAIRPIN);
-	/* Guarded ports only: the one that it was may be gone, or on another bridge. */
-	if (!net_of_port(to, &net_there) || (row && net_there != net))
+	/* Guarded ports only: the one that it was may be gone, on another bridge, or an overlay of another net. */
+	if (!port_of(to, &net_there, &kind) || ((row || kind & STRATUM_PORT_OVERLAY) && net_there != net))
 		return PASS;
 	if (!fits(skb, f, to))
 		return drop(STRATUM_DROP_TOO_LONG);

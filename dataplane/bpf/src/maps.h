@@ -15,7 +15,7 @@
 /*
  * The ports of br-work that both programs guard; a frame goes past the bridge to such ports only. A word is
  * ifindex << 32 | net, 0 when it is free; the net is 0 while the port is open, and declared by the agent or claimed by
- * the program for the first bound MAC. A table of sets (`port_word` of networks.h), because a look-up in a hash map
+ * the program for the first bound MAC. Beside it stands PORT_* for a port that leads off the node. A table of sets (`port_word` of networks.h), because a look-up in a hash map
  * costs as much as all judging, and shared memory, because only so can both sides exchange a word.
  */
 struct {
@@ -190,6 +190,51 @@ struct {
 	__type(value, __u32);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } settings SEC(".maps");
+
+/* What holds for a net because of its tenant. */
+struct tenant_net {
+	/* TENANT_BLOCKED */
+	__u32 flags;
+	/* Element of `buckets` that all nets of the tenant share. */
+	__u32 bucket;
+	/* Bits a second, each way; 0 for no limit. */
+	__u64 rate;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, STRATUM_TENANT_NET_ROWS);
+	__type(key, __u32); /* net */
+	__type(value, struct tenant_net);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} tenant_nets SEC(".maps");
+
+/* One element: 1 while `tenant_nets` has rows, so that nobody else pays for looking there. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} any_tenant_net SEC(".maps");
+
+/*
+ * Program: when (nanoseconds of CLOCK_MONOTONIC) what a tenant's workloads have sent and got will be paid for. The agent
+ * writes 0 when the rate changes or the tenant is another.
+ */
+struct bucket {
+	__u64 up;
+	__u64 down;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, STRATUM_BUCKET_ROWS);
+	__type(key, __u32);
+	__type(value, struct bucket);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} buckets SEC(".maps");
 
 struct violation_key {
 	__u64 mac;

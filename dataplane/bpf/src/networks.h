@@ -32,15 +32,23 @@ static __always_inline __u64 *port_word(__u32 ifindex, __u64 *word)
 	return 0;
 }
 
-/* False for a port that is not guarded; else its net, 0 while it is open. */
-static __always_inline int net_of_port(__u32 ifindex, __u32 *net)
+/* False for a port that is not guarded; else its net, 0 while it is open, and PORT_*. */
+static __always_inline int port_of(__u32 ifindex, __u32 *net, __u32 *kind)
 {
 	__u64 word;
 
 	if (!port_word(ifindex, &word))
 		return 0;
-	*net = word;
+	*net = word & STRATUM_STAMP_NET;
+	*kind = word & (STRATUM_PORT_UPLINK | STRATUM_PORT_OVERLAY);
 	return 1;
+}
+
+static __always_inline int net_of_port(__u32 ifindex, __u32 *net)
+{
+	__u32 kind;
+
+	return port_of(ifindex, net, &kind);
 }
 
 /* Gives an open port to a net. False when it is another's by now. */

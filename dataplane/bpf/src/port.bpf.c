@@ -11,6 +11,7 @@
 #include "forward.h"
 #include "host.h"
 #include "networks.h"
+#include "tenant.h"
 #include "uplink.h"
 #include "vlan.h"
 
@@ -70,6 +71,10 @@ SEC("tc") int port_in(struct __sk_buff *skb)
 
 	/* Here: firewall verdict, load balancer, NAT. */
 
+	reason = judge_tenant(skb, sender.net, 1);
+	if (reason)
+		return drop(reason);
+
 	skb->mark = STRATUM_STAMP | sender.routed | sender.net;
 
 	/* Here: shaping class of what the workload sends. */
@@ -84,7 +89,7 @@ SEC("tc") int port_out(struct __sk_buff *skb)
 {
 	void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
 	struct endpoint *row;
-	__u32 net;
+	__u32 net, reason;
 
 	if (!net_of_port(skb->ifindex, &net))
 		return drop(STRATUM_DROP_NO_PORT);
@@ -92,6 +97,10 @@ SEC("tc") int port_out(struct __sk_buff *skb)
 		return drop(STRATUM_DROP_UNSTAMPED);
 	if ((skb->mark & STRATUM_STAMP_NET) != net)
 		return drop(STRATUM_DROP_OTHER_NET);
+
+	reason = judge_tenant(skb, net, 0);
+	if (reason)
+		return drop(reason);
 
 	/* Here: shaping class of what the workload gets. */
 
@@ -107,16 +116,16 @@ SEC("tc") int port_out(struct __sk_buff *skb)
 
 SEC("tc") int uplink_in(struct __sk_buff *skb)
 {
-	__u32 net;
+	__u32 net, kind;
 
-	return net_of_port(skb->ifindex, &net) ? uplink_ingress(skb, net) : drop(STRATUM_DROP_NO_PORT);
+	return port_of(skb->ifindex, &net, &kind) ? uplink_ingress(skb, net, kind) : drop(STRATUM_DROP_NO_PORT);
 }
 
 SEC("tc") int uplink_out(struct __sk_buff *skb)
 {
-	__u32 net;
+	__u32 net, kind;
 
-	return net_of_port(skb->ifindex, &net) ? uplink_egress(skb, net) : drop(STRATUM_DROP_NO_PORT);
+	return port_of(skb->ifindex, &net, &kind) ? uplink_egress(skb, net, kind) : drop(STRATUM_DROP_NO_PORT);
 }
 
 SEC("tc") int host_in(struct __sk_buff *skb)

@@ -1,12 +1,16 @@
-/* Ports of br-work that lead off the node: nets travel there under their tag, and the rest as it is. */
+/*
+ * Ports of br-work that lead off the node: nets travel there under their tag, and the rest as it is. An overlay carries
+ * a single net, or what belongs to none, without tag.
+ */
 #pragma once
 
 #include "account.h"
 #include "forward.h"
+#include "tenant.h"
 #include "vlan.h"
 
 /* Verdict for a frame from off the node. `net` is the port's own: not 0 for one that carries a single net untagged. */
-static __always_inline int uplink_ingress(struct __sk_buff *skb, __u32 net)
+static __always_inline int uplink_ingress(struct __sk_buff *skb, __u32 net, __u32 kind)
 {
 	__u32 reason, of_tag = 0, ifindex = skb->ifindex;
 	struct frame f = {};
@@ -14,8 +18,9 @@ static __always_inline int uplink_ingress(struct __sk_buff *skb, __u32 net)
 	reason = parse_link(skb, &f);
 	if (!reason && (f.source == 0 || is_multicast(f.source)))
 		reason = STRATUM_DROP_SOURCE_MAC;
+	/* By an overlay nobody gets into a net through its tag. */
 	if (!reason)
-		reason = judge_uplink_vlans(&f, &of_tag);
+		reason = kind & STRATUM_PORT_OVERLAY ? judge_vlans(&f) : judge_uplink_vlans(&f, &of_tag);
 	if (reason)
 		return drop(reason);
 	if (net == 0 && of_tag) {
@@ -25,6 +30,8 @@ static __always_inline int uplink_ingress(struct __sk_buff *skb, __u32 net)
 		/* The kernel lays the second tag, if there is one, beside the frame. */
 		f.at = ETHERNET_HEADER;
 	}
+	if (is_blocked(net))
+		return drop(STRATUM_DROP_TENANT_BLOCKED);
 	if (net)
 		learn_far(net, f.source, ifindex);
 	skb->mark = STRATUM_STAMP | net;
@@ -39,16 +46,32 @@ static __always_inline int is_own_word(struct __sk_buff *skb)
 	return skb->mark == 0 && data + ETHERNET_HEADER <= end && is_reserved(mac_at(data));
 }
 
+/*
+ * True for a frame from off the node that would leave it again, where one of the two ways is an overlay: behind both may
+ * be the same nodes, which pass it on as well. The bridge and redirecting leave `ingress_ifindex` as it came.
+ */
+static __always_inline int is_transit(struct __sk_buff *skb, __u32 kind)
+{
+	__u32 net, from;
+
+	return port_of(skb->ingress_ifindex, &net, &from) && from & STRATUM_PORT_UPLINK &&
+	       (from | kind) & STRATUM_PORT_OVERLAY;
+}
+
 /* Verdict for a frame that leaves the node. */
-static __always_inline int uplink_egress(struct __sk_buff *skb, __u32 own_net)
+static __always_inline int uplink_egress(struct __sk_buff *skb, __u32 own_net, __u32 kind)
 {
 	__u32 net = skb->mark & STRATUM_STAMP_NET, vid;
 	struct net *row;
 
 	if ((skb->mark & STRATUM_STAMP_MASK) != STRATUM_STAMP)
 		return is_own_word(skb) ? PASS : drop(STRATUM_DROP_UNSTAMPED);
+	if (is_transit(skb, kind))
+		return drop(STRATUM_DROP_TRANSIT);
+	if (is_blocked(net))
+		return drop(STRATUM_DROP_TENANT_BLOCKED);
 	if (net != own_net) {
-		if (own_net)
+		if (own_net || kind & STRATUM_PORT_OVERLAY)
 			return drop(STRATUM_DROP_OTHER_NET);
 		row = bpf_map_lookup_elem(&nets, &net);
 		vid = row ? row->vlan : 0;

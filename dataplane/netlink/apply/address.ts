@@ -55,12 +55,19 @@ function keepingOthers(scene: Scene, { index }: LinkDetail, entry: AddressEntry)
   }
 }
 
-/** The link must be known to the scene; where it is gone there is nothing to do. */
+/**
+ * The link must be known to the scene; where it is gone there is nothing to do.
+ * IPv6 addresses skip duplicate address detection: for its second the address would not answer although the change that
+ * made it has been, and one that moves would lose the contest with the node that lets go of it in that moment. An IPv6
+ * address that moves is deprecated besides: the latest one is what the kernel would send from, and the node's own
+ * connections would break when it moves. It answers like any other.
+ */
 function addition(scene: Scene, entry: AddressEntry): Message[] {
   const index = scene.link(entry.link)?.index
-  const { address: cidr, noPrefixRoute, scope } = entry
-  const protocol = scene.owner(entry)
-  return index === undefined ? [] : [addAddress({ index, cidr, noPrefixRoute, scope, noDad: true, protocol })]
+  if (index === undefined) return []
+  const { address: cidr, noPrefixRoute, scope, floating } = entry
+  const deprecated = floating === true && parsePrefix(cidr).version === 6
+  return [addAddress({ index, cidr, noPrefixRoute, scope, deprecated, noDad: true, protocol: scene.owner(entry) })]
 }
 
 function deletion(scene: Scene, { link, address }: AddressEntry): Message[] {

@@ -3,7 +3,7 @@ import { confValue, writeConf } from '../devconf.ts'
 import { appendChange, type Device, deviceChange } from '../device.ts'
 import type { LinkEntry } from '../entries.ts'
 import { type LinkSettings, setLink } from '../link.ts'
-import { changeKind, setPortCost } from '../link-detail.ts'
+import { changeKind, setIsolated, setPortCost } from '../link-detail.ts'
 import type { Message } from '../wire.ts'
 import type { Scene } from './scene.ts'
 import type { Standing } from './standing.ts'
@@ -29,6 +29,7 @@ export function linkChange(scene: Scene, found: Standing, wanted: LinkEntry): Li
   const halves = [
     ...(change === 'settings' ? kindChange(scene, found, wanted.device) : []),
     ...nearChange(scene, found, wanted),
+    ...isolation(found, wanted),
     ...farChange(found, wanted),
   ]
   const value = (path: string) => confValue(found.detail.conf, path, wanted.name)
@@ -63,7 +64,8 @@ function kindChange(scene: Scene, { detail, entry, far }: Standing, device: Devi
   return [{ messages: [change(device, entry.device)], back: () => [change(entry.device, device)] }]
 }
 
-function nearChange(scene: Scene, { detail, entry, bridge }: Standing, wanted: LinkEntry): Half[] {
+function nearChange(scene: Scene, found: Standing, wanted: LinkEntry): Half[] {
+  const { detail, entry, bridge } = found
   const to: LinkSettings = {}
   const from: LinkSettings = {}
   if (wanted.mtu !== undefined && wanted.mtu !== detail.mtu) [to.mtu, from.mtu] = [wanted.mtu, detail.mtu]
@@ -71,7 +73,7 @@ function nearChange(scene: Scene, { detail, entry, bridge }: Standing, wanted: L
     to.mac = wanted.mac
     if (detail.mac !== undefined) from.mac = detail.mac
   }
-  if (wanted.up !== detail.up) [to.up, from.up] = [wanted.up, detail.up]
+  if (wanted.up !== detail.up && !risesIsolated(found, wanted)) [to.up, from.up] = [wanted.up, detail.up]
   if (isBirthGroup(detail.group)) [to.group, from.group] = [0, detail.group]
   const moves = wanted.master !== entry.master
   if (moves) {
@@ -83,6 +85,22 @@ function nearChange(scene: Scene, { detail, entry, bridge }: Standing, wanted: L
   const back = () => [setLink(index, { ...from, ...(moves && { master: indexOf(scene, bridge) }) }), ...mark]
   return [{ messages: [setLink(index, to)], back }]
 }
+
+/** Nothing passes by a port that shall be isolated before it is. A port that moves is not, whatever it was. */
+function isolation(found: Standing, wanted: LinkEntry): Half[] {
+  const { detail, entry } = found
+  const { index } = detail
+  const now = wanted.master === entry.master && entry.isolated === true
+  const wish = wanted.isolated ?? now
+  const rises = risesIsolated(found, wanted)
+  return [
+    ...(wish === now ? [] : [{ messages: [setIsolated(index, wish)], back: () => [setIsolated(index, now)] }]),
+    ...(rises ? [{ messages: [setLink(index, { up: true })], back: () => [setLink(index, { up: false })] }] : []),
+  ]
+}
+
+const risesIsolated = ({ detail }: Standing, { up, isolated }: LinkEntry): boolean =>
+  isolated === true && up && !detail.up
 
 /** What a port is given for its bridge; 0 is none. */
 function indexOf(scene: Scene, bridge: string | undefined): number {

@@ -1,11 +1,12 @@
 /**
  * Carries out moves in the order in which things rest on each other: links, members, addresses, routes, policy rules,
- * neighbours; what is removed goes first, the other way round. Links are removed last, so that what cannot be put back
+ * neighbours, forwarding; what is removed goes first, the other way round. Links are removed last, so that what cannot be put back
  * whole is touched when all else is done, unless a new link may need the name or the number of an old one.
  */
 import { linksOf, type NetlinkEntry, type PolicyEntry } from '../entries.ts'
 import type { Neighbour } from '../neighbour.ts'
 import { addsAddress, removesAddresses } from './address.ts'
+import { addsFdb, removesFdb } from './fdb.ts'
 import { removesLink, setsLink } from './link.ts'
 import { joins, leaves } from './member.ts'
 import { askFor, removesNeighbour, setsNeighbour } from './neighbour.ts'
@@ -39,6 +40,7 @@ export async function perform(order: Order): Promise<Refused[]> {
   const swap = of(moves, 'link').some(({ before, after }) => after && before === undefined)
   const neighbours = await ask(order)
   const phases = [
+    () => removeFdb(order),
     () => removeNeighbours(order, neighbours),
     () => removePolicies(order),
     () => removeRoutes(order),
@@ -68,6 +70,11 @@ export async function perform(order: Order): Promise<Refused[]> {
       run(
         order,
         set(of(moves, 'neighbour')).map(({ after }) => setsNeighbour(order.scene, after, neighbours.get(after))),
+      ),
+    () =>
+      run(
+        order,
+        set(of(moves, 'fdb')).map(({ after }) => addsFdb(order.scene, after)),
       ),
     ...(swap ? [] : [() => removeLinks(order)]),
   ]
@@ -100,6 +107,10 @@ function removeNeighbours(order: Order, present: Neighbours): Promise<Refused[]>
     order,
     entries.map((entry) => removesNeighbour(order.scene, entry, present.get(entry))),
   )
+}
+
+async function removeFdb(order: Order): Promise<Refused[]> {
+  return run(order, await removesFdb(order.scene, gone(of(order.moves, 'fdb'))))
 }
 
 function removePolicies(order: Order): Promise<Refused[]> {

@@ -55,6 +55,8 @@ export function nameOf(entry: NetlinkEntry): string {
       return `policy rule ${entry.priority} to table ${entry.table}`
     case 'neighbour':
       return `neighbour ${entry.address} on ${entry.link}`
+    case 'fdb':
+      return `forwarding of ${entry.mac} to ${entry.vtep} on ${entry.link}`
   }
 }
 

@@ -9,7 +9,19 @@ import { requireRoot } from '../../../test/netns.ts'
 import { passages } from '../../entry.ts'
 import { KernelRefusal } from '../../plane.ts'
 import type { NetlinkDriver } from '../driver.ts'
-import { address, bridge, identityOf, link, member, type NetlinkEntry, neighbour, policy, route } from '../entries.ts'
+import {
+  address,
+  bridge,
+  forwarding,
+  identityOf,
+  link,
+  member,
+  type NetlinkEntry,
+  neighbour,
+  policy,
+  route,
+} from '../entries.ts'
+import { FLOOD } from '../fdb.ts'
 import { change, differing, dump, ip, openDriver, quiet, site } from './driver-rig.ts'
 
 /** How many sequences; RUNS makes a long run. */
@@ -30,7 +42,10 @@ const SLOTS: NetlinkEntry[][] = [
     link('x', { name: 'st1', device: { type: 'veth', peer: 'st1p' }, master: 'br1' }),
     link('x', { name: 'st1', device: { type: 'vxlan', vni: 8 } }),
   ],
-  [link('y', { name: 'vx7', device: { type: 'vxlan', vni: 7, local: '10.1.0.1' } })],
+  [
+    link('y', { name: 'vx7', device: { type: 'vxlan', vni: 7, local: '10.1.0.1' } }),
+    link('y', { name: 'vx7', device: { type: 'vxlan', vni: 7, local: '10.1.0.1' }, master: 'br2', isolated: true }),
+  ],
   [member('x', 'nic', 'br1'), member('x', 'nic', 'br2')],
   [member('y', 'st1p', 'br2')],
   [address('x', { link: 'left', address: '10.5.0.1/24' })],
@@ -63,6 +78,12 @@ const SLOTS: NetlinkEntry[][] = [
     neighbour('x', { link: 'left', address: '10.1.0.5', mac: `${MAC}6` }),
   ],
   [neighbour('y', { link: 'br1', address: 'fd20::9', mac: `${MAC}7` })],
+  [forwarding('y', { link: 'vx7', mac: FLOOD, vtep: '10.1.0.2' })],
+  [forwarding('y', { link: 'vx7', mac: FLOOD, vtep: '10.1.0.3' })],
+  [
+    forwarding('y', { link: 'vx7', mac: `${MAC}8`, vtep: '10.1.0.2' }),
+    forwarding('y', { link: 'vx7', mac: `${MAC}8`, vtep: '10.1.0.3' }),
+  ],
 ]
 
 interface Step {
@@ -81,7 +102,7 @@ const step: fc.Arbitrary<Step> = fc.record({
 
 /** Identities of what is ours, by iproute2 alone. It does not tell who made an address: all on known prefixes count. */
 function kernelHolds(): string[] {
-  const { links, addresses, routes, rules, neighbours } = dump()
+  const { links, addresses, routes, rules, neighbours, forwarding: forwards } = dump()
   const own = (protocol: unknown) => protocol === '240' || protocol === '241'
   return [
     ...links.flatMap(({ ifname, ifalias }) => (/^stratum:[xy]$/.test(String(ifalias)) ? [`link/${ifname}`] : [])),
@@ -96,6 +117,7 @@ function kernelHolds(): string[] {
     ...neighbours.flatMap(({ dst, dev, state }) =>
       (state as string[]).includes('PERMANENT') ? [`neighbour/${dev}/${dst}`] : [],
     ),
+    ...forwards.map((line) => line.replace(/^(\S+) dev (\S+) dst (\S+)$/, 'fdb/$2/$1/$3')),
   ].sort()
 }
 

@@ -62,6 +62,8 @@ export interface Dump {
   routes: Row[]
   rules: Row[]
   neighbours: Row[]
+  /** Where VXLAN devices send frames: `<mac> dev <device> dst <vtep>`. */
+  forwarding: string[]
   /** Sysctls of every device. */
   settings: string[]
 }
@@ -94,6 +96,10 @@ export function dump(): Dump {
     ),
     rules: sorted([...rules4.map((row) => ({ version: 4, ...row })), ...rules6.map((row) => ({ version: 6, ...row }))]),
     neighbours: sorted([...neighbours4, ...neighbours6].map((row) => pick(row, 'dst', 'dev', 'lladdr', 'state'))),
+    forwarding: Array.from(
+      run('bridge', 'fdb').matchAll(/^\S+ dev \S+ dst \S+(?= .*permanent)/gm),
+      ([line]) => line,
+    ).sort(),
     settings: settings().sort(),
   }
 }
@@ -113,6 +119,7 @@ function linkRow(row: Row): Row {
     up: flags,
     kind: info.info_kind,
     cost: info.info_slave_data?.cost,
+    isolated: info.info_slave_data?.isolated,
     data: pick(
       info.info_data ?? {},
       'stp_state',

@@ -122,7 +122,7 @@ t.test('a lookup tells the way to a destination, or why there is none', async (t
   ])
   t.same(await lookupRoute(netlink, '10.9.1.1'), { oif: index, gateway: '10.1.0.2', prefsrc: '10.1.0.1' })
   t.same(await lookupRoute(netlink, '10.1.0.7', { oif: index }), { oif: index, prefsrc: '10.1.0.1' })
-  t.same(await lookupRoute(netlink, '127.0.0.5'), { oif: 1, prefsrc: '127.0.0.1' })
+  t.same(await lookupRoute(netlink, '127.0.0.5'), { oif: 1, type: 'local', prefsrc: '127.0.0.1' })
   t.same(await lookupRoute(netlink, 'fd09::1'), { oif: index, gateway: 'fd01::2', prefsrc: 'fd01::1' })
   await t.rejects(lookupRoute(netlink, '198.51.100.1'), { code: 'ENETUNREACH' })
   await t.rejects(lookupRoute(netlink, '2001:db8::1'), { code: 'ENETUNREACH' })

@@ -1,65 +1,38 @@
 /** The machine registry: over the control socket, and by the commands that tools rely on. */
-import { join } from 'node:path'
 import t from 'tap'
 import { ctlFor } from '../../../core/cli/test/control.ts'
-import { listenControl } from '../../../core/transport/listener.ts'
 import { KernelRefusal } from '../../../dataplane/plane.ts'
-import { overSocket } from '../../../test/agent.ts'
-import { type BuildAgentOptions, buildArea, scratch } from '../../../test/build.ts'
-import type { Scope } from '../../../test/netns.ts'
-import { snapshot } from '../../../test/rest/snapshot.ts'
-import type { Machine } from '../schemas.ts'
 import { verbs } from '../verbs.ts'
+import { M, machines, NOW, P } from './rig.ts'
 
-const P = '/api/v1'
-const M = '/control/v1/compute/machines'
-const NOW = '2030-01-01T00:00:00.000Z'
-const AREAS = ['node', 'ipam', 'l2', 'networks', 'compute']
-
-async function machines(t: Scope, options: BuildAgentOptions = {}) {
-  const built = await buildArea(t, 'compute', { only: AREAS, now: () => new Date(NOW), ...options })
-  const { agent, call, plane } = built
-  const listener = await listenControl(agent.app.routing.bind(agent.app), join(scratch(t), 'control.sock'))
-  t.teardown(() => listener.close(0))
-  const control = overSocket(listener.where)
-  return {
-    ...built,
-    control,
-    socket: listener.where,
-    attach: (body: object) => control('POST', M, body),
-    list: async () => (await control('GET', M)).body.machines as Machine[],
-    /** A network `lab` 10.0.0.0/24 and the range 8.8.4.0/30. */
-    async ground() {
-      await call('POST', `${P}/networks`, { name: 'lab', cidr: '10.0.0.0/24', gateway: '10.0.0.1' })
-      await call('POST', `${P}/routed-addresses`, { cidr: '8.8.4.0/30' })
-      const { networks } = (await call('GET', `${P}/networks`)).body as { networks: { id: string }[] }
-      return networks[0]?.id ?? ''
-    },
-    async unchanged<T>(work: () => Promise<T>): Promise<T> {
-      const before = JSON.stringify(snapshot({ agent, plane }))
-      const result = await work()
-      if (JSON.stringify(snapshot({ agent, plane })) !== before) throw new Error('something changed')
-      return result
-    },
-  }
-}
-
-t.test('routed-18 D108 a machine takes what it asks for, in one step', async (t) => {
+t.test('routed-18 conv-14 D108 a machine takes what it asks for, in one step', async (t) => {
   const { agent, attach, call, control, ground, list } = await machines(t)
   const id = await ground()
   t.same(await list(), [])
   const { latest } = agent.outbox.bounds()
-  const { status, body } = await attach({ machine: 'web1', network: 'lab', public_ip: 'auto', port: 'tap7' })
+  const { status, headers, body } = await attach({ machine: 'web1', network: 'lab', public_ip: 'auto', port: 'tap7' })
   const nic = {
     ...{ network_id: id, endpoint_id: 'ep-00010a000002', ip: '10.0.0.2', mac: '02:ce:0a:00:00:02' },
     ...{ public_ip: '8.8.4.0', port: 'tap7' },
   }
   const machine = { name: 'web1', created_at: NOW, networks: [nic] }
-  t.same([status, body], [200, { status: 'attached', machine, nic }])
+  const { task, ...rest } = body as { task: string }
+  t.same([status, rest], [200, { status: 'attached', machine, nic }])
+  t.equal(headers.location, `${P}/tasks/${task}`)
+  t.match((await call('GET', `${P}/tasks/${task}`)).body, {
+    task: {
+      id: /^task-[0-9a-f]{12}$/,
+      kind: 'machine.attach',
+      state: 'succeeded',
+      resource: `${M}/web1`,
+      progress: 100,
+    },
+  })
   const told = agent.outbox.after(latest, 10).map(({ type, area, actor }) => [type, area, actor.kind])
   t.same(told, [
     ['endpoint.attached', 'networks', 'cli'],
     ['allocation.created', 'ipam', 'cli'],
+    ['task.created', 'compute', 'cli'],
   ])
   const { addresses } = (await call('GET', `${P}/routed-addresses`)).body as { addresses: object[] }
   t.match(addresses[0], { ip: '8.8.4.0', used_by: 'web1', mac: '02:ce:0a:00:00:02' })
@@ -75,8 +48,16 @@ t.test('routed-18 D108 a machine takes what it asks for, in one step', async (t)
   )
   const detached = await control('DELETE', `${M}/web1`)
   t.match(
-    [detached.status, detached.body],
-    [200, { status: 'detached', machine: { name: 'web1', networks: [nic, {}] } }],
+    [detached.status, detached.body, detached.headers],
+    [
+      200,
+      { status: 'detached', machine: { name: 'web1', networks: [nic, {}] }, task: /^task-/ },
+      { location: `${P}/tasks/${detached.body.task}` },
+    ],
+  )
+  t.match(
+    (await call('GET', `${P}/tasks`)).body.tasks,
+    ['detach', 'attach', 'attach', 'attach'].map((verb) => ({ kind: `machine.${verb}` })),
   )
   t.same(
     (await list()).map(({ name }) => name),
@@ -107,8 +88,17 @@ t.test('D108 attaching again: another NIC, or the one that is as asked for', asy
     { machine: 'vm', network: 'lab', public_ip: '8.8.4.0', mac: '02-00-00-00-00-ab' },
     { machine: 'vm', network: 'lab', public_ip: 'auto', ip: '', mac: '' },
   ]
-  for (const body of same) t.same((await attach(body)).body, answer.body, JSON.stringify(body))
-  t.equal(agent.outbox.bounds().latest, latest, 'nothing happened')
+  const { task: _, ...unchanged } = answer.body
+  for (const body of same) {
+    const { task, ...rest } = (await attach(body)).body
+    t.same(rest, unchanged, JSON.stringify(body))
+  }
+  const told = agent.outbox.after(latest, 100).map(({ type }) => type)
+  t.same(
+    told,
+    same.map(() => 'task.created'),
+    'nothing happened but that it was asked for',
+  )
   const others = [
     { machine: 'vm', network: 'lab' },
     { machine: 'vm', public_ip: 'auto' },
@@ -160,6 +150,14 @@ t.test('D108 what is refused leaves nothing, not even the machine', async (t) =>
     t.equal(answer.status, 409)
   }
   t.equal((await list()).length, 1)
+})
+
+t.test('D34 the last max_tasks operations are kept as tasks', async (t) => {
+  const { agent, attach, call, ground } = await machines(t, { config: { max_tasks: '2' } })
+  await ground()
+  for (const machine of ['a', 'b', 'c']) await attach({ machine, network: 'lab' })
+  t.match((await call('GET', `${P}/tasks`)).body.tasks, [{ resource: `${M}/c` }, { resource: `${M}/b` }])
+  for (const bad of ['0', '10001', 'x']) t.ok(agent.config.problem('max_tasks', bad), bad)
 })
 
 t.test('an endpoint that was detached over REST is no longer the machine’s', async (t) => {

@@ -1,13 +1,18 @@
-/** The same property against the real kernel: read back with nft, it holds the model's rules in the model's order. */
+/**
+ * The same property against the real kernel where nft judges: read back with nft, it holds the model's rules in the model's
+ * order. What the classifier holds is asked in classifier-property.test.ts.
+ */
+import './nft-lane.ts'
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
 import { startAgent } from '../../../test/agent.ts'
-import { type Netns, netns, requireRoot } from '../../../test/netns.ts'
+import { type Netns, netns } from '../../../test/netns.ts'
 import { type Change, carryOut, change, type Model } from './changes.ts'
 import { chains, table, walk } from './kernel.ts'
+import { judged, laneEnv, requireLane } from './lane.ts'
 import { inOrder, input, printed } from './model.ts'
 
-requireRoot(t)
+requireLane(t)
 const MUTATIONS = 150
 const SEED = Number(process.env.SEED ?? Date.now() % 1_000_000)
 
@@ -36,10 +41,10 @@ async function settled(ns: Netns, expected: ReturnType<typeof beside>): Promise<
   return beside(ns)
 }
 
-t.test('fw-24 fw-50 persist-03 any changes: the kernel holds the desired rules in the desired order', async (t) => {
+judged('fw-24 fw-50 persist-03 any changes: the kernel holds the desired rules in the desired order', async (t) => {
   t.comment(`SEED=${SEED}`)
   const ns = netns(t)
-  const agent = await startAgent(t, { ns })
+  const agent = await startAgent(t, { ns, env: laneEnv })
   const callers = { call: agent.call, control: agent.call }
   const [skeleton, idle] = [table(ns), beside(ns)]
   const model: Model = { rules: [], deny: false }
@@ -77,9 +82,9 @@ t.test('fw-24 fw-50 persist-03 any changes: the kernel holds the desired rules i
   t.equal(table(ns), skeleton, 'after deleting everything only the skeleton is left')
 })
 
-t.test('fw-50 D65 several thousand rules, and changes all over them', async (t) => {
+judged('fw-50 D65 several thousand rules, and changes all over them', async (t) => {
   const ns = netns(t)
-  const agent = await startAgent(t, { ns })
+  const agent = await startAgent(t, { ns, env: laneEnv })
   const callers = { call: agent.call, control: agent.call }
   const model: Model = { rules: [], deny: false }
   const inputs = Array.from({ length: 3200 }, (_, at) => ({

@@ -8,6 +8,7 @@ import { join } from 'node:path'
 import type { Test } from 'tap'
 import { type AgentOptions, type RunningAgent, startAgent } from '../../../test/agent.ts'
 import { type Netns, netns, type Scope, veth } from '../../../test/netns.ts'
+import { lane, laneEnv } from './lane.ts'
 import { type Order, PASS_MS, SILENT_MS, type Target } from './peer.ts'
 
 export const CLIENT = {
@@ -117,11 +118,12 @@ export async function lab(t: Scope, options: Omit<AgentOptions, 'ns'> = {}): Pro
   link(t, router, 'r2', server, 2, {}, ['10.2.0.130/24', 'fd02:0:0:0:8000::2/64'])
   link(t, router, 'r3', other, 3, OTHER, [])
   const [agent, clientPeer, serverPeer, otherPeer, node] = await Promise.all([
-    startAgent(t, { ...options, ns: router }),
+    startAgent(t, { ...options, env: { ...laneEnv, ...options.env }, ns: router }),
     ...[client, server, other, router].map(peer),
   ])
   if (!clientPeer || !serverPeer || !otherPeer || !node) throw new TypeError('four machines make four peers')
   const { call } = agent
+  await inLane(agent)
   const put: Lab['put'] = async (path, body) => {
     const { status, body: answer, text } = await call('PUT', path, body)
     if (status !== 200) throw new Error(`PUT ${path}: ${status} ${text}`)
@@ -152,6 +154,15 @@ export async function lab(t: Scope, options: Omit<AgentOptions, 'ns'> = {}): Pro
       await put('/api/v1/rules/default', { default_action: 'allow' })
     },
   }
+}
+
+/** What a lane proves is only proved when its judge is the one. */
+async function inLane({ call }: RunningAgent): Promise<void> {
+  const { facilities } = (await call('GET', '/control/v1/services')).body as {
+    facilities: { name: string; available: boolean; detail: string }[]
+  }
+  const classifier = facilities.find(({ name }) => name === 'classifier')
+  if (classifier?.available !== (lane === 'classifier')) throw new Error(`not judged by ${lane}: ${classifier?.detail}`)
 }
 
 /** A namespace whose addresses work at once, and whose own source ports keep clear of those that probes use. */

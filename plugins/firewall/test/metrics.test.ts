@@ -35,6 +35,8 @@ t.test('rules by action and level, their limit, the default action', async (t) =
     ['drop', 'mac', 1],
   ])
   t.equal(metrics.value('stratum_firewall_rules_limit'), 500)
+  const unlimited = await buildArea(t, 'firewall')
+  t.equal((await read(unlimited.call)).value('stratum_firewall_rules_limit'), 16_384, 'without the classifier')
   t.equal(metrics.value('stratum_firewall_default_action', { action: 'deny' }), 1)
 })
 

@@ -1,10 +1,10 @@
 /** Default deny: what it drops, what it must not cut off, and how literal it gets without the failsafes. */
 import t from 'tap'
 import { overTls } from '../../../test/agent.ts'
-import { requireRoot } from '../../../test/netns.ts'
 import { CLIENT, lab, ping, ROUTER, SERVER, sees, tcp, udp } from './lab.ts'
+import { judged, requireLane, SPARING } from './lane.ts'
 
-requireRoot(t)
+requireLane(t)
 const { client, other, server, node, router, rule, put, reset, agent } = await lab(t)
 const PORTS = [1000, 1001]
 for (const machine of [server, node]) for (const proto of ['udp', 'tcp'] as const) await machine.serve(proto, PORTS)
@@ -25,7 +25,7 @@ const configure = async (key: string, value: string) => {
 const everywhere = [SERVER.v4, SERVER.v6, ROUTER.v4, ROUTER.v6]
 const all = everywhere.flatMap((host) => [tcp(host, 1000), udp(host, 1000), ping(host)])
 
-t.test('fw-38 default deny drops unmatched traffic to the node and through it; allow passes it', async (t) => {
+judged('fw-38 default deny drops unmatched traffic to the node and through it; allow passes it', async (t) => {
   await sees(t, client, { pass: all }, 'allow passes')
   await deny()
   await sees(t, client, { drop: all }, 'deny drops')
@@ -36,7 +36,7 @@ t.test('fw-38 default deny drops unmatched traffic to the node and through it; a
   await sees(t, client, { pass: all }, 'allow passes again')
 })
 
-t.test('fw-39 replies to a connection that an accept rule admitted pass under default deny', async (t) => {
+judged('fw-39 replies to a connection that an accept rule admitted pass under default deny', async (t) => {
   await deny()
   await rule({ action: 'accept', interface: 'r1' })
   await sees(t, client, { pass: all }, 'the client has its answers')
@@ -51,14 +51,14 @@ t.test('fw-39 replies to a connection that an accept rule admitted pass under de
   await reset()
 })
 
-t.test('fw-39 the node has the answers to what it asks itself', async (t) => {
+judged('fw-39 the node has the answers to what it asks itself', async (t) => {
   await deny()
   await sees(t, node, { pass: [tcp(SERVER.v4, 1000), udp(SERVER.v6, 1000), ping(SERVER.v4)] }, 'from the node')
   await sees(t, client, { drop: [tcp(SERVER.v4, 1000)] }, 'control: deny is in force')
   await reset()
 })
 
-t.test('fw-39 D71 an error about an admitted connection passes, and what stands when deny comes stays', async (t) => {
+judged('fw-39 D71 an error about an admitted connection passes, and what stands when deny comes stays', async (t) => {
   // An error of ICMP ends up in a connected socket, and its process says so.
   const unanswered = `const s = require('node:dgram').createSocket('udp4').on('error', (e) => { console.log(e.code); process.exit() })
     s.connect(1002, '${SERVER.v4}', () => s.send('?')); setTimeout(() => process.exit(), 3000)`
@@ -71,7 +71,7 @@ t.test('fw-39 D71 an error about an admitted connection passes, and what stands 
   await reset()
 })
 
-t.test('D71 default deny spares neighbour discovery', async (t) => {
+judged('D71 default deny spares neighbour discovery', async (t) => {
   await deny()
   await rule({ action: 'accept', dest_port: 1000 })
   const pass = [tcp(SERVER.v6, 1000), udp(ROUTER.v6, 1000)]
@@ -92,7 +92,7 @@ t.test('D71 default deny spares neighbour discovery', async (t) => {
   await reset()
 })
 
-t.test('D71 default deny spares loopback', async (t) => {
+judged('D71 default deny spares loopback', async (t) => {
   const local = [tcp('127.0.0.1', 1000), udp('::1', 1000), tcp(ROUTER.v4, 1000), ping('127.0.0.1')]
   await deny()
   await sees(t, node, { pass: local }, 'the node speaks to itself')
@@ -105,7 +105,7 @@ t.test('D71 default deny spares loopback', async (t) => {
   await reset()
 })
 
-t.test('D71 default deny spares replies to a DHCP client', async (t) => {
+judged('D71 default deny spares replies to a DHCP client', async (t) => {
   const [four, six] = [udp(ROUTER.v4, 68, { sport: 67 }), udp(ROUTER.v6, 546, { sport: 547 })]
   const others = [udp(ROUTER.v4, 68, { sport: 69 }), udp(ROUTER.v6, 546, { sport: 548 }), udp(ROUTER.v4, 1000)]
   await sees(t, client, { pass: [...others, four, six] }, 'control: allow')
@@ -121,7 +121,7 @@ t.test('D71 default deny spares replies to a DHCP client', async (t) => {
   await reset()
 })
 
-t.test('D71 default deny spares the API of the node, and of the node only', async (t) => {
+judged('D71 default deny spares the API of the node, and of the node only', async (t) => {
   await server.serve('tcp', [7070])
   await deny()
   t.equal(await status(client, API.v4), 200, 'IPv4')
@@ -137,7 +137,7 @@ t.test('D71 default deny spares the API of the node, and of the node only', asyn
   await reset()
 })
 
-t.test('D71 with api_allowed_ips only those addresses are spared', async (t) => {
+judged('D71 with api_allowed_ips only those addresses are spared', async (t) => {
   await deny()
   await configure('api_allowed_ips', `${CLIENT.v4}, fd01::/64`)
   t.equal(await status(client, API.v4), 200, 'a listed address')
@@ -150,7 +150,7 @@ t.test('D71 with api_allowed_ips only those addresses are spared', async (t) => 
   await reset()
 })
 
-t.test('promise 3: what the agent did not make is not touched by any of this', async (t) => {
+judged('promise 3: what the agent did not make is not touched by any of this', async (t) => {
   t.notMatch(
     router.run('nft', 'list', 'tables'),
     /table (?!(inet|bridge) stratum)/,
@@ -159,9 +159,9 @@ t.test('promise 3: what the agent did not make is not touched by any of this', a
   t.equal(agent.child.exitCode, null)
 })
 
-t.test('D27 promise 1: firewall_failsafe is in force when its change is answered', async (t) => {
+judged('D27 promise 1: firewall_failsafe is in force when its change is answered', async (t) => {
   await deny()
-  const rules = () => router.run('nft', 'list', 'chain', 'inet', 'stratum', 'firewall_default')
+  const rules = () => router.run('nft', 'list', 'chain', 'inet', 'stratum', SPARING)
   t.match(rules(), /nd-neighbor-solicit/, 'control')
   // So many rules that a change which is only under way would show.
   const many = Array.from({ length: 3000 }, (_, at) => ({ action: 'accept', dest_port: at + 1 }))

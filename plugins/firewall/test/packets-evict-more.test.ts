@@ -1,15 +1,15 @@
 /** D72: which changes end connections, which connections survive them, and that an ended one stays ended. */
 import t from 'tap'
-import { requireRoot } from '../../../test/netns.ts'
 import { CLIENT, lab, ROUTER, SERVER, sees, type Talk, tcp } from './lab.ts'
+import { judged, requireLane } from './lane.ts'
 import { entry, fates, forgotten, open, serveAll } from './talks.ts'
 
-requireRoot(t)
+requireLane(t)
 const here = await lab(t)
 const { client, node, router, rule, put, reset, agent } = here
 await serveAll(here)
 
-t.test('D72 a connection that an accept of higher rank admits survives', async (t) => {
+judged('D72 a connection that an accept of higher rank admits survives', async (t) => {
   for (const accept of [{}, { interface: 'r1' }, { mac: CLIENT.mac }]) {
     await put('/api/v1/rules/default', { default_action: 'deny' })
     await rule({ action: 'accept', protocol: 'tcp', dest_port: 1100, priority: 10, ...accept })
@@ -28,7 +28,7 @@ t.test('D72 a connection that an accept of higher rank admits survives', async (
   }
 })
 
-t.test('D72 a replacement, a batch and the end of a schedule end connections as a creation does', async (t) => {
+judged('D72 a replacement, a batch and the end of a schedule end connections as a creation does', async (t) => {
   const drop = { action: 'drop', dest_port: 1100 }
   const ways: Record<string, () => Promise<unknown>> = {
     'PUT of an accept to a drop': async () =>
@@ -60,7 +60,7 @@ t.test('D72 a replacement, a batch and the end of a schedule end connections as 
   }
 })
 
-t.test('D72 D70 a drop that comes into force by its schedule ends the connections', async (t) => {
+judged('D72 D70 a drop that comes into force by its schedule ends the connections', async (t) => {
   const [doomed, beside] = await Promise.all([open(client, tcp(SERVER.v4, 1100)), open(client, tcp(SERVER.v4, 1101))])
   const known = entry(router, 1100)
   const id = await rule({ action: 'drop', dest_port: 1999 })
@@ -75,7 +75,7 @@ t.test('D72 D70 a drop that comes into force by its schedule ends the connection
   await reset()
 })
 
-t.test('D72 a forwarded connection is ended by its address before translation', async (t) => {
+judged('D72 a forwarded connection is ended by its address before translation', async (t) => {
   router.run('nft', 'add', 'table', 'ip', 'teststand')
   router.run('nft', 'add chain ip teststand pre { type nat hook prerouting priority dstnat; }')
   router.run('nft', `add rule ip teststand pre ip daddr ${ROUTER.v4} tcp dport 7777 dnat to ${SERVER.v4}:1000`)
@@ -93,7 +93,7 @@ t.test('D72 a forwarded connection is ended by its address before translation', 
   router.run('nft', 'delete', 'table', 'ip', 'teststand')
 })
 
-t.test('D72 what the node asks itself is not ended by a drop of what arrives', async (t) => {
+judged('D72 what the node asks itself is not ended by a drop of what arrives', async (t) => {
   const [outward, inward] = await Promise.all([open(node, tcp(SERVER.v4, 1000)), open(client, tcp(SERVER.v4, 1000))])
   await rule({ action: 'drop', dest_port: 1000 })
   await fates(t, 'the one of the node lives', { ended: [inward], alive: [outward] })

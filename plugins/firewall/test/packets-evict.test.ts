@@ -1,10 +1,10 @@
 /** D72: a new drop ends the connections that it forbids, and those only; IPv4 and IPv6. What else makes it so: packets-evict-more.test.ts. */
 import t from 'tap'
-import { requireRoot } from '../../../test/netns.ts'
 import { CLIENT, lab, ROUTER, SERVER, tcp, udp } from './lab.ts'
+import { judged, requireLane } from './lane.ts'
 import { entry, fates, forgotten, open, serveAll } from './talks.ts'
 
-requireRoot(t)
+requireLane(t)
 const here = await lab(t)
 const { client, other, router, rule, reset } = here
 await serveAll(here)
@@ -13,7 +13,7 @@ for (const [family, host, self] of [
   ['IPv4', SERVER.v4, ROUTER.v4],
   ['IPv6', SERVER.v6, ROUTER.v6],
 ] as const) {
-  t.test(`D72 a new drop ends established connections through the node and to it, ${family}`, async (t) => {
+  judged(`D72 a new drop ends established connections through the node and to it, ${family}`, async (t) => {
     const [through, to, datagrams, beside] = await Promise.all([
       open(client, tcp(host, 1000)),
       open(client, tcp(self, 1000)),
@@ -26,7 +26,7 @@ for (const [family, host, self] of [
     t.ok(await through.lives(), 'nobody was told: what is allowed again goes on')
   })
 
-  t.test(`D72 a new drop with a MAC or an interface ends the connections from there, ${family}`, async (t) => {
+  judged(`D72 a new drop with a MAC or an interface ends the connections from there, ${family}`, async (t) => {
     for (const where of family === 'IPv4' ? [{ mac: CLIENT.mac }, { interface: 'r1' }] : [{ mac: CLIENT.mac }]) {
       const [ours, theirs, beside] = await Promise.all([
         open(client, tcp(host, 1100)),
@@ -43,7 +43,7 @@ for (const [family, host, self] of [
     }
   })
 
-  t.test(`D72 a drop of an address or prefix ends only its connections, ${family}`, async (t) => {
+  judged(`D72 a drop of an address or prefix ends only its connections, ${family}`, async (t) => {
     const [near, far] = family === 'IPv4' ? [CLIENT.v4, CLIENT.second4] : [CLIENT.v6, CLIENT.second6]
     const prefix = family === 'IPv4' ? '10.1.0.0/25' : 'fd01::/65'
     for (const match of [{ source_ip: near }, { source_ip: prefix }, { source_ip: near, dest_ip: host }]) {
@@ -57,7 +57,7 @@ for (const [family, host, self] of [
     }
   })
 
-  t.test(`D72 a connection on which the other end goes on to speak stays ended, ${family}`, async (t) => {
+  judged(`D72 a connection on which the other end goes on to speak stays ended, ${family}`, async (t) => {
     for (const [where, target] of [
       ['through the node', tcp(host, 1100)],
       ['to the node', tcp(self, 1100)],

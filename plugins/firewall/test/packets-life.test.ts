@@ -1,42 +1,23 @@
 /** Rules and traffic through the life of the agent: restart, stop, kill, reboot, a frozen licence. */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import t, { type Test } from 'tap'
+import t from 'tap'
 import { signLicence } from '../../../core/licence/file.ts'
 import { payload, vendorKeys } from '../../../core/licence/test/vendor.ts'
-import { requireRoot } from '../../../test/netns.ts'
 import { chains, table, walk } from './kernel.ts'
-import { CLIENT, lab, OPEN, SERVER, SHUT, sees, tcp, udp } from './lab.ts'
+import { CLIENT, lab, OPEN, SERVER, SHUT, sees } from './lab.ts'
+import { forget, held, judged, lane, requireLane } from './lane.ts'
+import { SPARED, undisturbed } from './undisturbed.ts'
 
-requireRoot(t)
-const { client, server, router, rule, ids, enclose, put, reset, agent } = await lab(t)
+requireLane(t)
+const here = await lab(t)
+const { client, server, node, router, rule, ids, enclose, put, reset, agent } = here
 for (const proto of ['udp', 'tcp'] as const) await server.serve(proto, [1000, 1001])
+await node.serve('udp', [SPARED])
 
 const list = async () => (await agent.call('GET', '/control/v1/firewall/rules')).body.rules as { id: number }[]
-const nft = (...args: string[]) => router.run('nft', ...args)
 
-/** Carries out `work` under traffic: nothing that is admitted may be lost, nothing that is forbidden may pass. */
-async function undisturbed(t: Test, work: () => Promise<unknown>): Promise<void> {
-  const talk = await client.open(tcp(SERVER.v4, 1000))
-  t.ok(await talk.lives(), 'control: a connection lives')
-  const [open, shut] = [await server.heard(1000, 0), await server.heard(1001, 0)]
-  const sprays = [
-    await client.spray(udp(SERVER.v4, 1000), { fresh: true, everyMs: 3 }),
-    await client.spray(udp(SERVER.v4, 1000), { fresh: false, everyMs: 3 }),
-  ]
-  const forbidden = await client.spray(udp(SERVER.v4, 1001), { fresh: true, everyMs: 3 })
-  await work()
-  t.ok(await talk.lives(), 'the connection lives on')
-  await sees(t, client, { pass: OPEN, drop: SHUT }, 'new connections are judged as before')
-  let sent = 0
-  for (const spray of sprays) sent += await spray.stop()
-  t.ok((await forbidden.stop()) > 20 && sent > 40, `${sent} packets were sent meanwhile`)
-  // The probes above send some more, so more than sent may have arrived.
-  t.ok((await server.heard(1000, open + sent)) - open >= sent, 'no admitted packet was lost')
-  t.equal(await server.heard(1001, shut), shut, 'no forbidden packet passed')
-}
-
-t.test('fw-48 enable-27 persist-01 persist-05 rules, ids and traffic survive a restart', async (t) => {
+judged('fw-48 enable-27 persist-01 persist-05 rules, ids and traffic survive a restart', async (t) => {
   const id = await enclose()
   await rule({ action: 'drop', source_ip: '192.0.2.0/24', mac: CLIENT.mac, level: 'flow', comment: 'ünïcode' })
   await put(`/control/v1/firewall/rules/${id}/schedule`, { from: '00:00', to: '23:59', daily: true })
@@ -47,7 +28,7 @@ t.test('fw-48 enable-27 persist-01 persist-05 rules, ids and traffic survive a r
   const last = (body.rule as { id: number }).id
   await agent.call('DELETE', `/api/v1/rules/${last}`)
   const before = await list()
-  await undisturbed(t, () => agent.restart())
+  await undisturbed(t, here, () => agent.restart())
   t.same(await list(), before, 'the same rules with the same ids and schedules')
   const next = await rule({ action: 'drop', dest_port: 4002 })
   t.ok(replaced < last && last < next, `no id is used again: ${replaced} < ${last} < ${next}`)
@@ -55,9 +36,9 @@ t.test('fw-48 enable-27 persist-01 persist-05 rules, ids and traffic survive a r
   await reset()
 })
 
-t.test('enable-28 enable-27 the data plane goes on while the agent is stopped or killed', async (t) => {
+judged('enable-28 enable-27 the data plane goes on while the agent is stopped or killed', async (t) => {
   await enclose()
-  await undisturbed(t, async () => {
+  await undisturbed(t, here, async () => {
     t.equal(await agent.kill('SIGTERM'), 0, 'SIGTERM ends it cleanly')
     await sees(t, client, { pass: OPEN, drop: SHUT }, 'stopped')
     await agent.restart()
@@ -68,27 +49,25 @@ t.test('enable-28 enable-27 the data plane goes on while the agent is stopped or
   await reset()
 })
 
-t.test('fw-48 persist-03 after a reboot the rules are in force before the agent answers', async (t) => {
+judged('fw-48 persist-03 after a reboot the rules are in force before the agent answers', async (t) => {
   await enclose()
   await agent.kill('SIGKILL')
-  nft('delete', 'table', 'inet', 'stratum')
+  forget(router)
   await sees(t, client, { pass: [...OPEN, ...SHUT] }, 'control: the kernel is empty')
   const up = agent.restart()
   const seen = await firstAnswer()
-  t.match(seen[0], / dport 1000 accept$/, 'at its first answer the rule is there')
-  t.equal(seen.at(-1), 'drop', 'and the default action')
+  t.same(seen, ['accept', 'drop'], 'at its first answer the rule is there, and the default action')
   await up
   await sees(t, client, { pass: OPEN, drop: SHUT }, 'the packets say so too')
   await reset()
 })
 
-/** What a new packet meets when the agent answers for the first time. */
+/** What new packets to the open and to a shut port meet when the agent answers for the first time. */
 async function firstAnswer(): Promise<string[]> {
   for (const end = Date.now() + 30_000; Date.now() < end; ) {
     try {
       await agent.call('GET', '/api/v1/rules')
-      const all = chains(table(router))
-      return ['firewall_rules', 'firewall_default'].flatMap((chain) => [...walk(all, chain)].map(({ text }) => text))
+      return lane === 'nft' ? inNft() : [await traced(1000), await traced(1001)]
     } catch {
       // Nobody listens yet.
       await new Promise((resolve) => setTimeout(resolve, 2))
@@ -97,7 +76,20 @@ async function firstAnswer(): Promise<string[]> {
   throw new Error('the agent does not answer')
 }
 
-t.test('persist-02 what was acknowledged before SIGKILL is there, and nothing by half', async (t) => {
+function inNft(): string[] {
+  const all = chains(table(router))
+  const [rule = '', fallback = ''] = ['firewall_rules', 'firewall_default'].map(
+    (chain) => [...walk(all, chain)].at(-1)?.text ?? '',
+  )
+  return [/ dport 1000 (\w+)$/.exec(rule)?.[1] ?? '', fallback]
+}
+
+async function traced(port: number): Promise<string> {
+  const query = `src=${CLIENT.v4}&dst=${SERVER.v4}&dport=${port}`
+  return String((await agent.call('GET', `/control/v1/firewall/trace?${query}`)).body.action)
+}
+
+judged('persist-02 what was acknowledged before SIGKILL is there, and nothing by half', async (t) => {
   const acknowledged: number[] = []
   const batch = Array.from({ length: 200 }, (_, at) => ({ action: 'drop', dest_port: 5000 + at, comment: 'batch' }))
   const work: Promise<unknown>[] = []
@@ -125,12 +117,12 @@ t.test('persist-02 what was acknowledged before SIGKILL is there, and nothing by
   )
   const half = stored.filter(({ comment }) => comment === 'batch').length
   t.ok(half === 0 || half === batch.length, `${half} rules of a batch of ${batch.length}`)
-  t.equal([...walk(chains(table(router)), 'firewall_rules')].length, stored.length, 'the kernel holds as many')
+  t.equal(await held(router, agent), stored.length, 'the kernel holds as many')
   t.ok((await rule({ action: 'drop', dest_port: 7000 })) > Math.max(...acknowledged), 'and no id is used twice')
   await reset()
 })
 
-t.test('lic-12 with a frozen licence traffic and rules go on, changes do not', async (t) => {
+judged('lic-12 with a frozen licence traffic and rules go on, changes do not', async (t) => {
   const { publicKey, privateKey } = vendorKeys()
   const trusted = join(agent.stateDir, 'vendor.pub')
   writeFileSync(trusted, publicKey.export({ type: 'spki', format: 'pem' }))
@@ -140,7 +132,7 @@ t.test('lic-12 with a frozen licence traffic and rules go on, changes do not', a
     signLicence(payload({ valid_from: '2020-01-01T00:00:00Z', valid_until: '2021-01-01T00:00:00Z' }), privateKey),
     signLicence(payload({ valid_from: '2020-01-01T00:00:00Z', valid_until: '2099-01-01T00:00:00Z' }), privateKey),
   ]
-  await undisturbed(t, async () => {
+  await undisturbed(t, here, async () => {
     const { license } = await put('/control/v1/license', { text: frozen })
     t.match(license, { state: 'frozen', mutations_allowed: false })
     const refused = [

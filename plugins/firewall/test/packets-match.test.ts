@@ -1,14 +1,15 @@
 /** What a rule matches, by real packets: through the node and to it, IPv4 and IPv6. */
 import t from 'tap'
-import { requireRoot, veth } from '../../../test/netns.ts'
+import { veth } from '../../../test/netns.ts'
 import { CLIENT, lab, OTHER, ping, ROUTER, SERVER, sees, tcp, udp } from './lab.ts'
+import { judged, requireLane } from './lane.ts'
 
-requireRoot(t)
+requireLane(t)
 const PORTS = [1000, 1001, 1002, 1003]
 const { client, other, server, node, router, rule, put, reset } = await lab(t)
 for (const machine of [server, node]) for (const proto of ['udp', 'tcp'] as const) await machine.serve(proto, PORTS)
 
-t.test('control: without a rule everything passes', async (t) => {
+judged('control: without a rule everything passes', async (t) => {
   for (const kind of [udp, tcp]) {
     const pass = [SERVER.v4, SERVER.v6, ROUTER.v4, ROUTER.v6].flatMap((host) => PORTS.map((port) => kind(host, port)))
     await sees(t, client, { pass }, 'all ports')
@@ -16,7 +17,7 @@ t.test('control: without a rule everything passes', async (t) => {
   await sees(t, client, { pass: [ping(SERVER.v4), ping(SERVER.v6), ping(ROUTER.v4), ping(ROUTER.v6)] }, 'ping')
 })
 
-t.test('fw-16 dest_port_max is inclusive at both ends', async (t) => {
+judged('fw-16 dest_port_max is inclusive at both ends', async (t) => {
   await rule({ action: 'drop', dest_port: 1001, dest_port_max: 1002 })
   for (const host of [SERVER.v4, SERVER.v6, ROUTER.v4]) {
     for (const kind of [udp, tcp]) {
@@ -33,7 +34,7 @@ t.test('fw-16 dest_port_max is inclusive at both ends', async (t) => {
   await reset()
 })
 
-t.test('fw-18 a port rule without protocol matches TCP and UDP only', async (t) => {
+judged('fw-18 a port rule without protocol matches TCP and UDP only', async (t) => {
   await rule({ action: 'drop', dest_port: 1000 })
   for (const host of [SERVER.v4, SERVER.v6]) {
     const pass = [ping(host), tcp(host, 1001), udp(host, 1001)]
@@ -49,7 +50,7 @@ t.test('fw-18 a port rule without protocol matches TCP and UDP only', async (t) 
   await reset()
 })
 
-t.test('fw-18 fragments are judged by the ports of their first', async (t) => {
+judged('fw-18 fragments are judged by the ports of their first', async (t) => {
   const large = (host: string, port: number) => udp(host, port, { size: 4000 })
   await rule({ action: 'drop', dest_port: 1000 })
   for (const host of [SERVER.v4, SERVER.v6]) {
@@ -58,7 +59,7 @@ t.test('fw-18 fragments are judged by the ports of their first', async (t) => {
   await reset()
 })
 
-t.test('fw-09 D68 protocols and source ports match what they name', async (t) => {
+judged('fw-09 D68 protocols and source ports match what they name', async (t) => {
   const seen = [tcp(SERVER.v4, 1000), udp(SERVER.v4, 1000), ping(SERVER.v4), ping(SERVER.v6)] as const
   const [t4, u4, p4, p6] = seen
   const cases = [
@@ -84,7 +85,7 @@ t.test('fw-09 D68 protocols and source ports match what they name', async (t) =>
   }
 })
 
-t.test('fw-19 interface binds to one ingress device', async (t) => {
+judged('fw-19 interface binds to one ingress device', async (t) => {
   await rule({ action: 'drop', interface: 'r1' })
   await sees(t, other, { pass: [udp(SERVER.v4, 1000), tcp(SERVER.v6, 1000), udp('10.3.0.1', 1000)] }, 'r3 passes')
   await sees(t, client, { drop: [udp(SERVER.v4, 1000), tcp(SERVER.v6, 1000), udp(ROUTER.v4, 1000)] }, 'r1 is dropped')
@@ -94,7 +95,7 @@ t.test('fw-19 interface binds to one ingress device', async (t) => {
   await reset()
 })
 
-t.test('D67 a device that does not exist yet is accepted, and matches when it appears', async (t) => {
+judged('D67 a device that does not exist yet is accepted, and matches when it appears', async (t) => {
   await rule({ action: 'drop', interface: 'late0', dest_port: 1000 })
   await sees(t, client, { pass: [udp(SERVER.v4, 1000)] }, 'nothing else matches meanwhile')
   for (const round of ['appears', 'is made again']) {
@@ -108,7 +109,7 @@ t.test('D67 a device that does not exist yet is accepted, and matches when it ap
   await reset()
 })
 
-t.test('fw-20 mac matches the source MAC', async (t) => {
+judged('fw-20 mac matches the source MAC', async (t) => {
   const moved = '02:00:00:00:01:99'
   const wear = (mac: string) => {
     client.ns.run('ip', 'link', 'set', 'eth0', 'address', mac)
@@ -131,7 +132,7 @@ t.test('fw-20 mac matches the source MAC', async (t) => {
   await reset()
 })
 
-t.test('fw-21 source_ip accepts address or CIDR, IPv4 and IPv6', async (t) => {
+judged('fw-21 source_ip accepts address or CIDR, IPv4 and IPv6', async (t) => {
   const [first, second] = [{ from: CLIENT.v4 }, { from: CLIENT.second4 }]
   const [first6, second6] = [{ from: CLIENT.v6 }, { from: CLIENT.second6 }]
   const four = {
@@ -154,7 +155,7 @@ t.test('fw-21 source_ip accepts address or CIDR, IPv4 and IPv6', async (t) => {
   }
 })
 
-t.test('fw-21 dest_ip accepts address or CIDR, IPv4 and IPv6', async (t) => {
+judged('fw-21 dest_ip accepts address or CIDR, IPv4 and IPv6', async (t) => {
   const [near, far] = [udp(SERVER.v4, 1000), udp(SERVER.second4, 1000)]
   const [near6, far6] = [tcp(SERVER.v6, 1000), tcp(SERVER.second6, 1000)]
   const cases = [
@@ -178,7 +179,7 @@ t.test('fw-21 dest_ip accepts address or CIDR, IPv4 and IPv6', async (t) => {
   await reset()
 })
 
-t.test('fw-41 rules apply to traffic for the node itself and to routed traffic', async (t) => {
+judged('fw-41 rules apply to traffic for the node itself and to routed traffic', async (t) => {
   const everywhere = [SERVER.v4, SERVER.v6, ROUTER.v4, ROUTER.v6, '10.2.0.1', 'fd02::1']
   await rule({ action: 'drop', dest_port: 1000 })
   const of = (port: number) => everywhere.flatMap((host) => [tcp(host, port), udp(host, port)])

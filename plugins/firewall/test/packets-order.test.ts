@@ -1,10 +1,10 @@
 /** Which of several rules decides, and that a change is one step for the packets. */
 import t from 'tap'
-import { requireRoot } from '../../../test/netns.ts'
 import { lab, ROUTER, SERVER, sees, tcp, udp } from './lab.ts'
+import { judged, requireLane } from './lane.ts'
 import type { Target } from './peer.ts'
 
-requireRoot(t)
+requireLane(t)
 const LEVELS = ['global', 'bridge', 'vlan', 'private_network', 'mac', 'flow']
 const { client, server, router, rule, put, reset, agent } = await lab(t)
 await server.serve('udp', [1000, 1001, 1002, 1003])
@@ -29,7 +29,7 @@ function pairs(): { rules: object[]; pass: Target[]; drop: Target[] } {
   return { rules, pass, drop }
 }
 
-t.test('fw-23 D66 levels are checked broadest first, whatever the priorities', async (t) => {
+judged('fw-23 D66 levels are checked broadest first, whatever the priorities', async (t) => {
   const { rules, pass, drop } = pairs()
   await server.serve(
     'udp',
@@ -42,7 +42,7 @@ t.test('fw-23 D66 levels are checked broadest first, whatever the priorities', a
   await reset()
 })
 
-t.test('fw-24 D16 within a level the lower priority goes first', async (t) => {
+judged('fw-24 D16 within a level the lower priority goes first', async (t) => {
   await rule({ action: 'drop', priority: 10, dest_port: 1000 })
   await rule({ action: 'accept', priority: 9, dest_port: 1000 })
   await rule({ action: 'accept', priority: 100, dest_port: 1001 })
@@ -53,7 +53,7 @@ t.test('fw-24 D16 within a level the lower priority goes first', async (t) => {
   await reset()
 })
 
-t.test('D66 among equals the lower id goes first, and PUT keeps the place', async (t) => {
+judged('D66 among equals the lower id goes first, and PUT keeps the place', async (t) => {
   const first = await rule({ action: 'accept', dest_port: 1000 })
   await rule({ action: 'drop', dest_port: 1000 })
   await rule({ action: 'drop', dest_port: 1001 })
@@ -69,7 +69,7 @@ t.test('D66 among equals the lower id goes first, and PUT keeps the place', asyn
   await reset()
 })
 
-t.test('fw-33 PUT swaps in one step: new connections never meet neither rule', async (t) => {
+judged('fw-33 PUT swaps in one step: new connections never meet neither rule', async (t) => {
   const [open, shut] = [1003, 1002]
   await put('/api/v1/rules/default', { default_action: 'deny' })
   let admitting = await rule({ action: 'accept', dest_port: open })
@@ -99,7 +99,7 @@ t.test('fw-33 PUT swaps in one step: new connections never meet neither rule', a
   await reset()
 })
 
-t.test('fw-40 rules see addresses before translation', async (t) => {
+judged('fw-40 rules see addresses before translation', async (t) => {
   router.run('nft', 'add', 'table', 'inet', 'teststand')
   router.run('nft', 'add chain inet teststand pre { type nat hook prerouting priority dstnat; }')
   for (const [ip, to, from] of [
@@ -120,7 +120,7 @@ t.test('fw-40 rules see addresses before translation', async (t) => {
   router.run('nft', 'delete', 'table', 'inet', 'teststand')
 })
 
-t.test('fw-50 a thousand rules are looked up correctly, and one more loses no packet', async (t) => {
+judged('fw-50 a thousand rules are looked up correctly, and one more loses no packet', async (t) => {
   await server.serve('tcp', [3007, 3500, 3996, 3999, 3008, 3501, 3997, 3000])
   const ports = Array.from({ length: 1000 }, (_, at) => 3000 + at)
   const verdict = (port: number) => (port % 7 < 3 ? 'drop' : 'accept')

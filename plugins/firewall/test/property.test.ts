@@ -5,25 +5,27 @@ import { KernelRefusal } from '../../../dataplane/plane.ts'
 import { desired } from '../desired.ts'
 import { type Firewall, firewall } from './area.ts'
 import { type Change, carryOut, change, type Model } from './changes.ts'
+import { LANES } from './lane.ts'
 import { inOrder, input, shown } from './model.ts'
 
-const area = await firewall(t)
+/** The place of the classifier and that of nft: what is rendered is another thing, the property the same. */
+const areas = { classifier: await firewall(t, { lane: 'classifier' }), nft: await firewall(t) }
 
 /** Both sides at a moment at which no change is under way. */
 const compared = ({ agent, plane }: Firewall) =>
   agent.pipeline.exclusively(async () => ({
     incremental: byKey([...plane.entries.values()]),
-    rendered: byKey([...desired.all(agent.store.read, agent.config)]),
+    rendered: byKey([...desired(plane.kinds).all(agent.store.read, agent.config)]),
   }))
 const byKey = <T extends { key: string }>(entries: T[]) => entries.sort((a, b) => (a.key < b.key ? -1 : 1))
 
-async function agrees(model: Model): Promise<void> {
+async function agrees(area: Firewall, model: Model): Promise<void> {
   const { incremental, rendered } = await compared(area)
   same(incremental, rendered, 'the plane and a full rendering')
   const order = inOrder(model.rules)
   same(
-    area.planned().map(({ key }) => key),
-    order.map(({ id }) => `firewall/${id}`),
+    [...area.planned(), ...area.filters()].map(({ key }) => key),
+    order.map(({ id }) => (area === areas.nft ? `firewall/${id}` : `firewall/filter/${id}`)),
     'the order of the rules',
   )
   const byId = [...model.rules].sort((a, b) => a.id - b.id)
@@ -48,61 +50,65 @@ function same(a: unknown, b: unknown, what: string): void {
   if (left !== right) throw new Error(`${what} differ:\n${left}\n${right}`)
 }
 
-async function cleared(): Promise<Model> {
+async function cleared(area: Firewall): Promise<Model> {
   for (const { id } of await area.rules()) await area.call('DELETE', `/api/v1/rules/${id}`)
   await area.call('PUT', '/api/v1/rules/default', { default_action: 'allow' })
   return { rules: [], deny: false }
 }
 
-t.test('any sequence of changes: incremental state = full rendering = model', async (t) => {
-  const kinds = new Set<Change['kind']>()
-  await fc.assert(
-    fc.asyncProperty(fc.array(change(40), { maxLength: 20, size: 'max' }), async (changes) => {
-      const model = await cleared()
-      for (const one of changes) {
-        kinds.add(one.kind)
-        await carryOut(model, one, area)
-      }
-      await agrees(model)
-    }),
-    { numRuns: 40 },
-  )
-  t.equal(kinds.size, 7, 'control: changes of every kind were made')
-})
+for (const lane of LANES) {
+  const area = areas[lane]
+  t.test(`any sequence of changes: incremental state = full rendering = model (${lane})`, async (t) => {
+    const kinds = new Set<Change['kind']>()
+    await fc.assert(
+      fc.asyncProperty(fc.array(change(40), { maxLength: 20, size: 'max' }), async (changes) => {
+        const model = await cleared(area)
+        for (const one of changes) {
+          kinds.add(one.kind)
+          await carryOut(model, one, area)
+        }
+        await agrees(area, model)
+      }),
+      { numRuns: 40 },
+    )
+    t.equal(kinds.size, 7, 'control: changes of every kind were made')
+  })
 
-t.test('any sequence of changes of which the kernel refuses some: those never were', async () => {
-  const refusable = change(5).filter(({ kind }) => kind !== 'invalid')
-  await fc.assert(
-    fc.asyncProperty(fc.array(fc.tuple(refusable, fc.boolean()), { maxLength: 12 }), async (steps) => {
-      const model = await cleared()
-      for (const [one, refuse] of steps) {
-        if (refuse) area.plane.refuse = new KernelRefusal('made up')
-        // Whether it reaches the kernel at all depends on the change; only a 409 counts as refused.
-        const before = structuredClone(model)
-        await carryOut(model, one, area).catch((error: unknown) => {
-          if (!refuse || !String(error).includes(': 409 ')) throw error
-          Object.assign(model, before)
-        })
-        area.plane.refuse = undefined
-      }
-      await agrees(model)
-    }),
-    { numRuns: 30 },
-  )
-})
+  t.test(`any sequence of changes of which the kernel refuses some: those never were (${lane})`, async () => {
+    const refusable = change(5).filter(({ kind }) => kind !== 'invalid')
+    await fc.assert(
+      fc.asyncProperty(fc.array(fc.tuple(refusable, fc.boolean()), { maxLength: 12 }), async (steps) => {
+        const model = await cleared(area)
+        for (const [one, refuse] of steps) {
+          if (refuse) area.plane.refuse = new KernelRefusal('made up')
+          // Whether it reaches the kernel at all depends on the change; only a 409 counts as refused.
+          const before = structuredClone(model)
+          await carryOut(model, one, area).catch((error: unknown) => {
+            if (!refuse || !String(error).includes(': 409 ')) throw error
+            Object.assign(model, before)
+          })
+          area.plane.refuse = undefined
+        }
+        await agrees(area, model)
+      }),
+      { numRuns: 30 },
+    )
+  })
 
-t.test('deleting everything leaves nothing in the plane', async (t) => {
-  await cleared()
-  const { incremental, rendered } = await compared(area)
-  t.same(incremental, rendered)
-  t.same(
-    incremental.filter(({ kind }) => kind === 'rule'),
-    [],
-  )
-})
+  t.test(`deleting everything leaves nothing in the plane (${lane})`, async (t) => {
+    await cleared(area)
+    const { incremental, rendered } = await compared(area)
+    t.same(incremental, rendered)
+    t.same(
+      incremental.filter(({ kind }) => kind === 'rule' || kind === 'filter'),
+      [],
+    )
+  })
+}
 
+const area = areas.nft
 t.test('conv-21 err-10 whatever stands in a field, the answer is 201 or 400 and an error says why', async (t) => {
-  await cleared()
+  await cleared(area)
   const key = fc.constantFrom(
     ...['action', 'priority', 'protocol', 'source_ip', 'dest_ip', 'source_port', 'dest_port', 'dest_port_max'],
     ...['interface', 'mac', 'level', 'comment', 'chain', 'stateful', 'other'],

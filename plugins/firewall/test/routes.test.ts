@@ -229,29 +229,6 @@ t.test('fw-36 fw-37 fw-49 the default action', async (t) => {
   t.same(events(), [])
 })
 
-t.test('D20 the number of rules is limited', async (t) => {
-  const { call, create, control, rules } = await firewall(t, { config: { max_rules: '3' } })
-  for (let at = 0; at < 3; at++) await create({ action: 'drop' })
-  const { status, body } = await call('POST', '/api/v1/rules', { action: 'drop' })
-  t.same([status, body], [409, { error: 'limit reached: rules (3)' }])
-  t.equal((await call('PUT', '/api/v1/rules/1', { action: 'accept' })).status, 200, 'a replacement fits')
-  t.equal((await call('DELETE', '/api/v1/rules/2')).status, 200)
-  const batch = await call('POST', '/api/v1/rules/batch', { rules: [{ action: 'drop' }, { action: 'drop' }] })
-  t.match(batch.body, {
-    status: 'partial',
-    results: [{ status: 'created' }, { status: 'failed', code: 409, error: 'limit reached: rules (3)' }],
-  })
-  t.equal((await rules()).length, 3)
-  await control('PUT', '/control/v1/config/max_rules', { value: '4' })
-  await create({ action: 'drop' })
-  t.equal((await call('POST', '/api/v1/rules', { action: 'drop' })).status, 409, 'the new limit holds at once')
-})
-
-t.test('D20 the limit is 16,384 unless configured', async (t) => {
-  const { agent } = await firewall(t)
-  t.equal(agent.config.int('max_rules'), 16_384)
-})
-
 t.test('D1 lic-09 without a licence changes are refused before anything else is looked at', async (t) => {
   const { call } = await firewall(t, { licensed: false })
   const error = 'no license installed: changes need an active license'

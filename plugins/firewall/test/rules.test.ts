@@ -5,11 +5,11 @@ import type { Db } from '../../../core/area.ts'
 import { openStore } from '../../../core/state/store.ts'
 import { scratch } from '../../../test/build.ts'
 import type { Scope } from '../../../test/netns.ts'
-import { desired } from '../desired.ts'
+import { linear } from '../linear.ts'
 import { everyRule } from '../queries.ts'
 import { createRule, deleteRule, readInput, replaceRule, scheduleRule, setDefault } from '../rules.ts'
 
-const MAX = 100
+const MAX = { rules: 100 }
 /** What the failsafes ask for. */
 const config = (failsafe: boolean, allowed: string[] = []) =>
   ({ flag: () => failsafe, list: () => allowed, int: (key: string) => (key === 'api_port' ? 7070 : 0) }) as never
@@ -63,12 +63,12 @@ t.test('D66 fw-34 a line of replacements keeps place and schedule', async (t) =>
 
 t.test('D20 the limit is asked before anything is written', async (t) => {
   const db = database(t)
-  createRule(db, { action: 'drop' }, 1)
-  t.throws(() => createRule(db, { action: 'drop' }, 1), { message: 'limit reached: rules (1)' })
+  createRule(db, { action: 'drop' }, { rules: 1 })
+  t.throws(() => createRule(db, { action: 'drop' }, { rules: 1 }), { message: 'limit reached: rules (1)' })
   t.equal([...everyRule(db)].length, 1)
   replaceRule(db, '1', { action: 'accept' })
   deleteRule(db, '2')
-  createRule(db, { action: 'drop' }, 1)
+  createRule(db, { action: 'drop' }, { rules: 1 })
 })
 
 t.test('readInput names the field that is wrong', async (t) => {
@@ -93,7 +93,7 @@ t.test(
   async (t) => {
     const db = database(t)
     const lines = (failsafe: boolean, allowed?: string[]) =>
-      desired
+      linear
         .one(db, 'default', config(failsafe, allowed))
         .flatMap((entry) => (entry.kind === 'chain' ? entry.rules : []))
     t.same(lines(true), [], 'allow renders nothing')
@@ -124,13 +124,13 @@ t.test('desired.one agrees with desired.all, and every text is of harmless chara
   for (const body of inputs) createRule(db, body, MAX)
   scheduleRule(db, '3', { from: '2030-01-01T00:00:00Z', to: '2031-01-01T00:00:00Z' })
   setDefault(db, 'deny')
-  const all = new Map(Array.from(desired.all(db, config(true)), (entry) => [entry.key, entry]))
+  const all = new Map(Array.from(linear.all(db, config(true)), (entry) => [entry.key, entry]))
   const refs = ['default', ...inputs.map((_, at) => `rule/${at + 1}`)]
-  const ones = refs.flatMap((ref) => desired.one(db, ref, config(true)))
+  const ones = refs.flatMap((ref) => linear.one(db, ref, config(true)))
   t.equal(ones.length, refs.length)
   for (const entry of ones) t.same(entry, all.get(entry.key), entry.key)
   const texts = [...all.values()].flatMap((entry) => (entry.kind === 'rule' ? [entry.text] : []))
   t.equal(texts.length, inputs.length)
   for (const text of texts) t.match(text, /^[A-Za-z0-9 .:,/{}"@_-]+$/)
-  t.same(desired.one(db, 'rule/99', config(true)), [], 'an unknown rule has no entry')
+  t.same(linear.one(db, 'rule/99', config(true)), [], 'an unknown rule has no entry')
 })

@@ -33,12 +33,14 @@ class Changes {
   readonly done = new Set<string>()
   readonly #node: WorkloadNode
   readonly #ports: readonly Guest[]
+  readonly #tenants: readonly string[]
   readonly #random: () => number
   #names = 0
 
-  constructor(node: WorkloadNode, ports: readonly Guest[], random: () => number) {
+  constructor(node: WorkloadNode, ports: readonly Guest[], tenants: readonly string[], random: () => number) {
     this.#node = node
     this.#ports = ports
+    this.#tenants = tenants
     this.#random = random
   }
 
@@ -58,7 +60,7 @@ class Changes {
       }
       const option = this.#chance(0.5) && { host_gateway: true, snat: this.#chance(0.5) }
       const vlan = this.#chance(0.3) && { vlan: 10 + this.#below(3) }
-      const tenant_id = this.#pick(['', 'a', 'b'])
+      const tenant_id = this.#pick(['', ...this.#tenants])
       return ['POST', `${P}/networks`, { name: `n${this.#names++}`, cidr, tenant_id, ...gateway, ...option, ...vlan }]
     },
     remove: async () => ['DELETE', `${P}/networks/${await this.#network()}`],
@@ -157,7 +159,11 @@ t.test(
     await node.guarded(...ports)
     const [nothing, bare] = [portDump(node), held(node)]
     t.same(nothing, {})
-    const changes = new Changes(node, ports, chance(SEED))
+    const tenants: string[] = []
+    for (const name of ['a', 'b']) {
+      tenants.push(((await node.ok('POST', `${P}/tenant`, { name })).tenant as { id: string }).id)
+    }
+    const changes = new Changes(node, ports, tenants, chance(SEED))
     let bad: unknown
     for (let burst = 0; burst < BURSTS && bad === undefined; burst++) {
       for (let n = 0; n < CHANGES; n++) await changes.one()

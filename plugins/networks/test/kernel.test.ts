@@ -22,7 +22,8 @@ function run() {
     await node.ok('POST', `${P}/routed-addresses`, { cidr: '8.8.4.0/30' })
     const both = { ...nothing, addresses: ['10.0.0.1/24', '10.0.1.1/24'], snat: ['10.0.0.0/24'] }
     t.same(held(node), { ...both, inside: ['10.0.0.0/24', '10.0.1.0/24', '8.8.4.0/30'] })
-    const wide = await create({ name: 'wide', cidr: '10.0.0.0/16', tenant_id: 'other' })
+    const { tenant } = (await node.ok('POST', `${P}/tenant`, { name: 'other' })) as { tenant: { id: string } }
+    const wide = await create({ name: 'wide', cidr: '10.0.0.0/16', tenant_id: tenant.id })
     t.same(held(node).inside, ['10.0.0.0/16', '8.8.4.0/30'], 'one set element takes the place of two')
 
     const { nic } = (await node.ok('POST', MACHINES, { machine: 'vm', network: 'lab', public_ip: 'auto' })) as {

@@ -1,7 +1,8 @@
 /** NICs of machines: endpoints and public addresses taken together, and what the plane is asked for. */
 import t from 'tap'
 import { ROUTED_NET_BASE } from '../../../dataplane/numbers.ts'
-import { endpointByMac, networkCalled, nicsOf } from '../offers.ts'
+import { claimRef, endpointRef, insideRef, netRef, routedRef } from '../desired.ts'
+import { endpointByMac, networkCalled, nicsOf, readRef } from '../offers.ts'
 import { networks, P } from './area.ts'
 
 const NET = ROUTED_NET_BASE + 1
@@ -181,4 +182,14 @@ t.test('who is who', async (t) => {
   t.equal(endpointByMac(read, network.id, '02:00:00:00:00:02'), undefined)
   t.equal(endpointByMac(read, 'net-1', '02:00:00:00:00:01'), undefined)
   t.same(nicsOf(read, 'vm'), [])
+})
+
+t.test('a ref tells those who follow it what it is about', async (t) => {
+  t.same(readRef(netRef(7).id), { kind: 'net', net: 7 })
+  t.same(readRef(endpointRef({ net: 7, address: 9 }).id), { kind: 'endpoint', net: 7, address: 9 })
+  t.same(readRef(claimRef(9).id), { kind: 'claim', ip: 9 })
+  const others = [insideRef({ first: 1, last: 2 }).id, routedRef.id]
+  for (const id of [...others, '', 'net', 'net/', 'net/x', 'net/7/9', 'endpoint/7', 'claim/1/2', 'net/7/', 'anet/7']) {
+    t.equal(readRef(id), undefined, id)
+  }
 })

@@ -64,8 +64,10 @@ t.test('tenant-10 networks with the same range on one bridge never meet', async 
   const guests = ['a', 'b', 'c', 'd', 'e', 'f'].map((name) => node.guest(name))
   const [a, b, c, d, e, f] = guests as [Guest, Guest, Guest, Guest, Guest, Guest]
   await node.guarded(...guests)
-  const red = await network(node, { name: 'red', cidr: '10.0.0.0/24', tenant_id: 'ten-red' })
-  const blue = await network(node, { name: 'blue', cidr: '10.0.0.0/24', tenant_id: 'ten-blue' })
+  const tenant = async (name: string) =>
+    ((await node.ok('POST', '/api/v1/tenant', { name })).tenant as { id: string }).id
+  const red = await network(node, { name: 'red', cidr: '10.0.0.0/24', tenant_id: await tenant('red') })
+  const blue = await network(node, { name: 'blue', cidr: '10.0.0.0/24', tenant_id: await tenant('blue') })
   const other = await network(node, { name: 'other', cidr: '10.1.0.0/24' })
   // The same addresses with the same default MACs: only the port tells them apart, so it is declared.
   const place = async (machine: string, id: string, guest: Guest, ip: string) => {

@@ -70,6 +70,16 @@ t.test('node-03 ver-01 status: state, version, uptime, acceleration', async (t) 
     { detail: /nf_tables is missing/ },
     'off, and why',
   )
+  const facility = (name: string, available: boolean, detail: string) => ({ name, available, detail })
+  const summary = async () =>
+    ((await ask(agent, 'GET', `${P}/status`)).body.acceleration as { summary: string }).summary
+  const nft = facility('nft', true, 'nftables')
+  plane.check = () => [nft, facility('classifier', true, 'eBPF classifier, 12 rules in 3 tables')]
+  t.match(await summary(), /firewall: eBPF classifier, 12 rules in 3 tables$/)
+  plane.check = () => [nft, facility('classifier', false, 'Linux 6.4 is needed')]
+  t.match(await summary(), /firewall: nft, rule by rule \(Linux 6\.4 is needed\)$/)
+  plane.check = () => [facility('nft', false, 'none'), facility('classifier', false, 'needs nft')]
+  t.match(await summary(), /firewall: off$|^no data plane$/)
 })
 
 t.test('node-03 D32 status is degraded while the kernel does not hold what is stored', async (t) => {

@@ -97,3 +97,16 @@ t.test('the same MAC in two nets has two accounts', async (t) => {
   t.same(play.slots.account(SLOT.b2), { ...account, downPackets: 1n, downBytes: 154n })
   t.same(play.slots.account(SLOT.a2), account)
 })
+
+t.test('a limited tenant owes what goes over the wire', async (t) => {
+  const play = await stage(t)
+  const one = world()
+  one.tenantNets.set(NET.a, { bucket: 3, rate: 1, blocked: false })
+  one.owed.set(3, { up: 0, down: 0 })
+  play.set(one)
+  const packet = { ...fromA1(stream(3000)), gsoSize: 1000 }
+  await play.run(packet)
+  t.same(play.changes(one).owed.get(3), { up: 3000 + 3 * 54, down: 0 })
+  await play.run({ ...packet, hook: 'port_out', ifindex: PORT.a2, mark: stamp(NET.a), beside: 0x8100_0008 })
+  t.same(play.changes(one).owed.get(3), { up: 3000 + 3 * 54, down: 3000 + 3 * 58 })
+})

@@ -10,7 +10,8 @@ import { MAC, PORT, type PortName } from './world.ts'
 
 /** Ports by what they are; `stranger` is on the bridge without programs. */
 const UPLINKS: readonly PortName[] = ['uplink', 'fixed']
-const CABLES = (Object.keys(PORT) as PortName[]).filter((name) => name !== 'bridge')
+/** Tunnels have no cable. */
+const CABLES = (Object.keys(PORT) as PortName[]).filter((name) => !['bridge', 'overlay', 'tunnel'].includes(name))
 
 export interface Bridge extends Loaded {
   /** Where the far ends are, each named as its port. */

@@ -37,11 +37,12 @@ const WORKLOADS = [PORT.a1, PORT.a2, PORT.b1, PORT.b2, PORT.c1, PORT.c2, PORT.o1
 const INTERFACES: Readonly<Record<Hook, readonly number[]>> = {
   port_in: [...WORKLOADS, ...WORKLOADS, PORT.stranger],
   port_out: [...WORKLOADS, PORT.stranger],
-  uplink_in: [PORT.uplink, PORT.uplink, PORT.fixed, PORT.stranger],
-  uplink_out: [PORT.uplink, PORT.uplink, PORT.fixed, PORT.stranger],
+  uplink_in: [PORT.uplink, PORT.uplink, PORT.fixed, PORT.overlay, PORT.tunnel, PORT.stranger],
+  uplink_out: [PORT.uplink, PORT.uplink, PORT.fixed, PORT.overlay, PORT.tunnel, PORT.stranger],
   host_in: [PORT.bridge],
   host_out: [PORT.bridge],
 }
+const ORIGINS = [0, PORT.bridge, PORT.a1, PORT.o1, PORT.uplink, PORT.fixed, PORT.overlay, PORT.tunnel, PORT.stranger]
 /** By how often each is run. */
 const HOOKS: readonly Hook[] = [
   ...Array<Hook>(8).fill('port_in'),
@@ -108,6 +109,7 @@ export class Chance {
       ifindex,
       data: this.#spoiled(frame),
       mark: marked ? this.of(MARKS) : 0,
+      ...(hook === 'uplink_out' && { from: this.of(ORIGINS) }),
       beside: this.percent(20) ? this.of([TYPE.vlan, TYPE.service]) * 65536 + this.of(VIDS) : 0,
     }
   }
@@ -122,6 +124,12 @@ export class Chance {
     maybe(() => one.vlans.set(this.of(VIDS), { locked: true, net: NET.a }))
     maybe(() => one.nets.set(NET.a, { gateway: IP.gatewayA, vlan: 0, flags: this.number(8) }))
     maybe(() => one.locks.set(this.of([0, PORT.o1, PORT.c2]), this.of([LOCK_SOFT, LOCK_HARD])))
+    for (const net of Object.values(NET))
+      maybe(() =>
+        one.tenantNets.set(net, { bucket: this.of([3, 4]), rate: this.of([0, 1]), blocked: this.percent(30) }),
+      )
+    for (const bucket of [3, 4])
+      one.owed.set(bucket, { up: this.of([0, 65_000, 131_000]), down: this.of([0, 131_100]) })
     for (const mac of [MAC.o1, MAC.nobody])
       maybe(() => one.macbinds.set(mac, { ifindex: this.of([0, PORT.o1, PORT.o2]), vlan: this.of([0, 0, 8]) }))
     return one

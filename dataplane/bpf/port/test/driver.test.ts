@@ -10,13 +10,24 @@ import type { Entry } from '../../../entry.ts'
 import { NETLINK_ROUTE } from '../../../netlink/bind.ts'
 import { openNetlink } from '../../../netlink/socket.ts'
 import { openNft } from '../../../nft/session.ts'
+import { layoutDir } from '../../bpffs.ts'
+import { type Codec, u32 } from '../../codec.ts'
+import { openMap } from '../../map.ts'
 import { bpffs } from '../../test/support.ts'
-import { type Binding, binding, net, uplink, vlanPolicy } from '../entries.ts'
+import { type Binding, binding, net, tenantNet, uplink, vlanPolicy } from '../entries.ts'
+import { bucketRow, tenantNetRow } from '../layout.ts'
 import { openPorts } from '../open.ts'
 
 requireRoot(t)
 
-const OWNERS = { net: 'networks', binding: 'networks', macbind: 'macbind', vlan: 'vlan', uplink: 'l2' } as const
+const OWNERS = {
+  net: 'networks',
+  binding: 'networks',
+  macbind: 'macbind',
+  vlan: 'vlan',
+  uplink: 'l2',
+  tenant_net: 'billing',
+} as const
 const run = (line: string) =>
   execFileSync('ip', line.split(' '), { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] })
 
@@ -204,4 +215,54 @@ t.test('pins of ports that are gone, and a gate that is gone, do not keep the ne
   )
   t.same(second.problems, [])
   t.equal(readdirSync(join(root, 'v1', 'links')).length, 4, 'two links of each are left')
+})
+
+t.test('what holds for the nets of a tenant, and what the tenant owes', async (t) => {
+  const root = bpffs(t)
+  const first = await opened(root)
+  await first.driver.observe([])
+  const pinned = <V>(name: string, value: Codec<V>) => {
+    const map = openMap(join(layoutDir(root), name), u32, value)
+    t.teardown(() => map.close())
+    return map
+  }
+  const [rows, any, buckets] = [
+    pinned('tenant_nets', tenantNetRow),
+    pinned('any_tenant_net', u32),
+    pinned('buckets', bucketRow),
+  ]
+  const of = (number: number, fields: object = {}) =>
+    tenantNet('billing', { net: number, bucket: 3, rate: 1000, blocked: false, ...fields })
+  const owed = { up: 5n, down: 6n }
+  buckets.set(3, owed)
+  await first.driver.apply(after(of(1)))
+  t.same(rows.get(1), { flags: 0, bucket: 3, rate: 1000 })
+  t.equal(any.get(0), 1)
+  t.same(buckets.get(3), { up: 0n, down: 0n }, 'it does not owe what the tenant before it did')
+  buckets.set(3, owed)
+  await first.driver.apply([{ before: of(1), after: of(1, { blocked: true }) }])
+  t.same(rows.get(1), { flags: 1, bucket: 3, rate: 1000 })
+  t.same(buckets.get(3), owed, 'a block changes nothing about it')
+  await first.driver.apply([{ before: of(1, { blocked: true }), after: of(1, { rate: 2000 }) }])
+  t.same(buckets.get(3), { up: 0n, down: 0n }, 'what was owed at another rate is not')
+  buckets.set(3, owed)
+  await first.close()
+
+  const second = await opened(root)
+  t.teardown(second.close)
+  const wanted = of(1, { rate: 2000 })
+  t.same(await second.driver.observe([wanted]), [wanted], 'found by the next agent')
+  t.same(buckets.get(3), owed, 'and it is still owed')
+  rows.set(1, { flags: 0, bucket: 3, rate: 7 })
+  rows.set(9, { flags: 1, bucket: 0, rate: 0 })
+  any.set(0, 0)
+  const [damaged, stray] = await second.driver.observe([wanted])
+  t.match(damaged, { key: wanted.key, damaged: true })
+  t.match(stray, { key: 'billing/stray/tenantNets/9' })
+  if (!damaged || !stray) return
+  await second.driver.apply([{ before: damaged, after: wanted }, { before: stray }])
+  t.same([rows.get(1), rows.get(9), any.get(0)], [{ flags: 0, bucket: 3, rate: 2000 }, undefined, 1], 'made good')
+  await second.driver.apply([{ before: wanted }])
+  t.same([[...rows.entries()], any.get(0)], [[], 0], 'nothing is left')
+  t.same(await second.driver.observe([]), [])
 })

@@ -2,11 +2,13 @@ import t from 'tap'
 import {
   addressKey,
   addressRow,
+  bucketRow,
   endpointKey,
   endpointRow,
   macbindRow,
   netRow,
   prefixKey,
+  tenantNetRow,
   violationKey,
   violationRow,
 } from '../layout.ts'
@@ -19,11 +21,13 @@ import { readStructs } from './btf.ts'
 const LAYOUTS: readonly Struct<never>[] = [
   addressKey,
   addressRow,
+  bucketRow,
   endpointKey,
   endpointRow,
   macbindRow,
   netRow,
   prefixKey,
+  tenantNetRow,
   violationEvent,
   violationKey,
   violationRow,

@@ -1,6 +1,15 @@
 /** The programs of br-work, loaded, and their maps filled with a world and read back. */
 import type { Scope } from '../../../../test/netns.ts'
-import { MAC_AMBIGUOUS, SETTING_LOCK, SETTING_MACBIND, STAMP_ROUTED, VLAN_LOCKED } from '../../../numbers.ts'
+import {
+  MAC_AMBIGUOUS,
+  PORT_OVERLAY,
+  PORT_UPLINK,
+  SETTING_LOCK,
+  SETTING_MACBIND,
+  STAMP_ROUTED,
+  TENANT_BLOCKED,
+  VLAN_LOCKED,
+} from '../../../numbers.ts'
 import { layoutDir } from '../../bpffs.ts'
 import type { BpfMap } from '../../map.ts'
 import { type BpfObject, openObject } from '../../object.ts'
@@ -27,8 +36,13 @@ export interface Loaded {
   tallies(): Promise<Map<ReasonName, number>>
 }
 
+function kindOf({ kinds }: World, ifindex: number): number {
+  const kind = kinds.get(ifindex)
+  return kind === undefined ? 0 : PORT_UPLINK + (kind === 'overlay' ? PORT_OVERLAY : 0)
+}
+
 /** The parts of a world that the programs write, in a fixed order. */
-export interface Changeable extends Pick<World, 'ports' | 'far'> {
+export interface Changeable extends Pick<World, 'ports' | 'far' | 'owed'> {
   endpoints: Map<string, Endpoint | undefined>
 }
 
@@ -37,7 +51,7 @@ export async function loadPrograms(t: Scope): Promise<Loaded> {
   const pinDir = layoutDir(bpffs(t))
   const object = await loadObject(t, PORT_OBJECT, pinDir)
   const maps = portMaps(object)
-  const memory = { slots: new SlotTable(maps.slots), ports: new PortTable(maps.ports) }
+  const memory = { slots: new SlotTable(maps.slots), ports: new PortTable(maps.ports), began: process.hrtime.bigint() }
   t.teardown(() => {
     memory.slots.close()
     memory.ports.close()
@@ -86,10 +100,16 @@ function prefix(text: string): { address: string; length: number } {
   return { address, length: Number(length) }
 }
 
-type Memory = Pick<Loaded, 'slots' | 'ports'>
+type Memory = Pick<Loaded, 'slots' | 'ports'> & {
+  /** Nanoseconds of CLOCK_MONOTONIC, from which debts are counted. */
+  began: bigint
+}
+
+/** What a byte costs at 1 bit/s. */
+const BYTE_NS = 8_000_000_000n
 
 /** Fills the maps with `world`; what it answers takes the world out of them again. */
-function fill(maps: PortMaps, { slots, ports }: Memory, world: World): () => void {
+function fill(maps: PortMaps, { slots, ports, began }: Memory, world: World): () => void {
   const undo: (() => void)[] = []
   const put = <K, V>(map: BpfMap<K, V>, key: K, value: V) => {
     map.set(key, value)
@@ -118,7 +138,12 @@ function fill(maps: PortMaps, { slots, ports }: Memory, world: World): () => voi
     slots.clear(slot)
     slots.bind(slot, world.truth.get(slot))
   }
-  for (const [ifindex, net] of world.ports) ports.set(ifindex, net)
+  for (const [net, { bucket, rate, blocked }] of world.tenantNets)
+    put(maps.tenantNets, net, { flags: blocked ? TENANT_BLOCKED : 0, bucket, rate })
+  maps.anyTenantNet.set(0, Number(world.tenantNets.size > 0))
+  const paid = (bytes: number) => (bytes === 0 ? 0n : began + BigInt(bytes) * BYTE_NS)
+  for (const [bucket, { up, down }] of world.owed) maps.buckets.set(bucket, { up: paid(up), down: paid(down) })
+  for (const [ifindex, net] of world.ports) ports.set(ifindex, net, kindOf(world, ifindex))
   undo.push(() => {
     for (const [ifindex] of world.ports) ports.delete(ifindex)
     for (const [key] of [...maps.far.entries()]) maps.far.delete(key)
@@ -129,18 +154,29 @@ function fill(maps: PortMaps, { slots, ports }: Memory, world: World): () => voi
 }
 
 /** The parts of a world that the programs write, in a fixed order. */
-export function changeable({ ports, endpoints, far }: World): Changeable {
-  return { ports: sorted(ports), endpoints: sorted(endpoints), far: sorted(far) }
+export function changeable({ ports, endpoints, far, owed }: World): Changeable {
+  return { ports: sorted(ports), endpoints: sorted(endpoints), far: sorted(far), owed: sorted(owed) }
 }
 
-function changes(maps: PortMaps, { ports }: Memory, world: World): Changeable {
+function changes(maps: PortMaps, { ports, began }: Memory, world: World): Changeable {
   const nets = Array.from(world.ports.keys(), (ifindex): [number, number] => [ifindex, ports.net(ifindex) ?? -1])
   const rows = Array.from(world.endpoints.keys(), (key): [string, Endpoint | undefined] => [
     key,
     maps.byMac.get(endpointOf(key)),
   ])
   const far = Array.from(maps.far.entries(), ([{ net, mac }, ifindex]): [string, number] => [`${net}/${mac}`, ifindex])
-  return { ports: sorted(new Map(nets)), endpoints: sorted(new Map(rows)), far: sorted(new Map(far)) }
+  // Half a byte takes longer than any test.
+  const bytes = (paid = 0n) => (paid === 0n ? 0 : Number((paid - began + BYTE_NS / 2n) / BYTE_NS))
+  const owed = Array.from(world.owed.keys(), (bucket): [number, { up: number; down: number }] => {
+    const row = maps.buckets.get(bucket)
+    return [bucket, { up: bytes(row?.up), down: bytes(row?.down) }]
+  })
+  return {
+    ports: sorted(new Map(nets)),
+    endpoints: sorted(new Map(rows)),
+    far: sorted(new Map(far)),
+    owed: sorted(new Map(owed)),
+  }
 }
 
 function sorted<K, V>(map: Map<K, V>): Map<K, V> {

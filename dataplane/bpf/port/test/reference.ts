@@ -12,6 +12,8 @@ import {
   STAMP_MASK,
   STAMP_NET,
   STAMP_ROUTED,
+  TENANT_BURST_BYTES,
+  TENANT_SMALL_BYTES,
 } from '../../../numbers.ts'
 import type { ReasonName } from '../reason.ts'
 import { type Frame, isMulticast, isReserved, judgeIpv6, readFrame, readLink } from './frame.ts'
@@ -66,6 +68,8 @@ function portIn(world: World, packet: Packet, soft: ReasonName[], drop: Drop): O
   if (vlan) return drop(vlan)
   const sender = judgeSender(world, packet, frame, soft)
   if (typeof sender === 'string') return drop(sender)
+  const tenant = judgeTenant(world, packet, sender.net, 'up')
+  if (tenant) return drop(tenant)
   const mark = STAMP + (sender.routed ? STAMP_ROUTED : 0) + sender.net
   return forward(world, packet, frame, sender.net, mark, soft)
 }
@@ -152,14 +156,30 @@ function forward(
   if (to === 0) return pass
   if (to === ifindex) return drop('hairpin')
   const netThere = world.ports.get(to)
-  if (netThere === undefined || (endpoint && netThere !== net)) return pass
+  const strict = endpoint !== undefined || world.kinds.get(to) === 'overlay'
+  if (netThere === undefined || (strict && netThere !== net)) return pass
   if (gsoSize === 0 && data.length - (frame.at - 14) > MTU + 14) return drop('too_long')
   return { ...pass, verdict: 'redirect', to }
 }
 
-function portOut(world: World, { ifindex, mark = 0 }: Packet, drop: Drop): Outcome {
+/** A frame passes while less than the burst is owed, a small one less than two, and is owed then itself. Frames that are still to be cut: accounts.test.ts. */
+function judgeTenant(world: World, packet: Packet, net: number, way: 'up' | 'down'): ReasonName | undefined {
+  const row = world.tenantNets.get(net)
+  if (row?.blocked) return 'tenant_blocked'
+  const owed = row?.rate ? world.owed.get(row.bucket) : undefined
+  if (owed === undefined) return undefined
+  const bytes = packet.data.length + (packet.beside ? 4 : 0)
+  if (owed[way] >= (bytes > TENANT_SMALL_BYTES ? 1 : 2) * TENANT_BURST_BYTES) return 'tenant_limit'
+  owed[way] += bytes
+  return undefined
+}
+
+function portOut(world: World, packet: Packet, drop: Drop): Outcome {
+  const { ifindex, mark = 0 } = packet
   if (!isStamped(mark)) return drop('unstamped')
   if ((mark & STAMP_NET) !== world.ports.get(ifindex)) return drop('other_net')
+  const tenant = judgeTenant(world, packet, mark & STAMP_NET, 'down')
+  if (tenant) return drop(tenant)
   return { verdict: 'pass', reasons: [], to: 0, mark: 0 }
 }
 
@@ -169,11 +189,13 @@ function uplinkIn(world: World, packet: Packet, drop: Drop): Outcome {
   if ('reason' in read) return drop(read.reason)
   const { frame } = read
   if (frame.from === NO_MAC || isMulticast(frame.from)) return drop('source_mac')
-  if (judgeVlans(world, frame) === 'vlan_locked') return drop('vlan_locked')
+  const vlan = judgeVlans(world, frame)
+  if (vlan === 'vlan_locked' || (vlan && world.kinds.get(ifindex) === 'overlay')) return drop(vlan)
   const [outer = 0] = frame.vids
   const ofTag = frame.vids.length > 0 ? (world.vlans.get(outer)?.net ?? 0) : 0
   const own = world.ports.get(ifindex) ?? 0
   const net = own || ofTag
+  if (world.tenantNets.get(net)?.blocked) return drop('tenant_blocked')
   if (net) world.far.set(`${net}/${frame.from}`, ifindex)
   if (own !== 0 || ofTag === 0) return forward(world, packet, frame, net, STAMP + net)
   // The outer tag is taken away, and one behind it then stands beside the frame.
@@ -181,14 +203,17 @@ function uplinkIn(world: World, packet: Packet, drop: Drop): Outcome {
   return forward(world, popped, { ...frame, at: 14 }, net, STAMP + net)
 }
 
-function uplinkOut(world: World, { ifindex, data, mark = 0 }: Packet, drop: Drop): Outcome {
+function uplinkOut(world: World, { ifindex, data, from = 0, mark = 0 }: Packet, drop: Drop): Outcome {
   const read = readLink(data, 0)
   const done: Outcome = { verdict: 'pass', reasons: [], to: 0, mark: 0 }
   if (!isStamped(mark)) return mark === 0 && isReserved(read.frame.to ?? '') ? done : drop('unstamped')
   const net = mark & STAMP_NET
   const own = world.ports.get(ifindex) ?? 0
+  const ways = [world.kinds.get(from), world.kinds.get(ifindex)]
+  if (ways[0] !== undefined && ways.includes('overlay')) return drop('transit')
+  if (world.tenantNets.get(net)?.blocked) return drop('tenant_blocked')
   if (net === own) return done
-  if (own !== 0) return drop('other_net')
+  if (own !== 0 || ways[1] === 'overlay') return drop('other_net')
   const vlan = world.nets.get(net)?.vlan ?? 0
   if (vlan === 0) return drop('no_vlan')
   return world.vlans.get(vlan)?.locked ? drop('vlan_locked') : done

@@ -18,7 +18,7 @@ const VERDICTS: Readonly<Record<number, Verdict>> = { 4294967295: 'pass', 2: 'dr
 export type Verdict = 'pass' | 'drop' | 'redirect'
 
 /** Offsets in struct __sk_buff of linux/bpf.h. */
-const SKB = { size: 192, mark: 8, ifindex: 40, cb: 48, gsoSize: 176 } as const
+const SKB = { size: 192, mark: 8, from: 36, ifindex: 40, cb: 48, gsoSize: 176 } as const
 
 /** Below this length a frame is given padded, and cut to its own length on the stage. */
 const WHOLE = 64
@@ -28,6 +28,8 @@ export interface Packet {
   hook: Hook
   ifindex: number
   data: Buffer
+  /** ifindex of the device that it came in by, where it leaves. */
+  from?: number
   mark?: number
   /** Tag that stands beside the frame: EtherType << 16 | id. */
   beside?: number
@@ -101,9 +103,10 @@ export async function loadProps(t: Scope, { object, pinDir }: Loaded): Promise<B
   return props
 }
 
-function context({ hook, ifindex, data, mark = 0, beside = 0, gsoSize = 0 }: Packet): Buffer {
+function context({ hook, ifindex, data, from = 0, mark = 0, beside = 0, gsoSize = 0 }: Packet): Buffer {
   const skb = Buffer.alloc(SKB.size)
   skb.writeUInt32LE(mark, SKB.mark)
+  skb.writeUInt32LE(from, SKB.from)
   skb.writeUInt32LE(ifindex, SKB.ifindex)
   skb.writeUInt32LE(HOOKS[hook], SKB.cb)
   skb.writeUInt32LE(beside, SKB.cb + 4)

@@ -9,7 +9,9 @@ import { HOST_IN, HOST_OUT } from './rows/host.ts'
 import { IPV4_AND_ARP } from './rows/ip.ts'
 import { IPV6 } from './rows/ipv6.ts'
 import { MACBINDS } from './rows/macbinds.ts'
+import { OVERLAY_IN, OVERLAY_OUT } from './rows/overlays.ts'
 import type { Row } from './rows/row.ts'
+import { TENANTS } from './rows/tenants.ts'
 import { UPLINK_IN, UPLINK_OUT } from './rows/uplinks.ts'
 import { VLANS } from './rows/vlans.ts'
 import { WAYS } from './rows/ways.ts'
@@ -23,9 +25,12 @@ const TABLES: Readonly<Record<string, readonly Row[]>> = {
   IPv6: IPV6,
   'tags of workloads (vlan-02, vlan-03)': VLANS,
   'MAC bindings (macbind-04, macbind-05)': MACBINDS,
+  'blocked and limited tenants': TENANTS,
   'what workloads get': DELIVERIES,
   'what comes from off the node': UPLINK_IN,
   'what leaves the node': UPLINK_OUT,
+  'what comes in by tunnels': OVERLAY_IN,
+  'what leaves by tunnels (vxlan-12)': OVERLAY_OUT,
   'what goes up to the node': HOST_IN,
   'what the node sends': HOST_OUT,
 }

@@ -10,6 +10,8 @@ export interface Endpoint {
 export interface World {
   /** ifindex → net. */
   ports: Map<number, number>
+  /** Of ports that lead off the node. */
+  kinds: ReadonlyMap<number, 'uplink' | 'overlay'>
   /** `<net>/<mac>` →. */
   endpoints: Map<string, Endpoint>
   /** slot →. */
@@ -26,6 +28,10 @@ export interface World {
   macbinds: Map<string, { ifindex: number; vlan: number }>
   /** ifindex → lock of that port; 0 → lock of every port. */
   locks: Map<number, number>
+  /** net → what holds for it because of its tenant. A rate is 1 bit/s, so that a test takes no time by it. */
+  tenantNets: Map<number, { bucket: number; rate: 0 | 1; blocked: boolean }>
+  /** bucket → bytes that are not paid for. */
+  owed: Map<number, { up: number; down: number }>
 }
 
 /** Interfaces of the tests by name; their indexes are fixed, so that a row of a table can name them. */
@@ -43,6 +49,8 @@ export const PORT = {
   fixed: 21,
   stranger: 22,
   bridge: 23,
+  overlay: 24,
+  tunnel: 25,
 } as const
 export type PortName = keyof typeof PORT
 
@@ -86,7 +94,8 @@ export const SLOT = { a1: 5, a2: 6, a3: 7, b1: 8, b2: 9, c1: 10, c2: 11, r1: 12 
 
 /**
  * a and b are declared; c has been claimed at c1 by its first frame while c2 is still open; r1 is open. o is open and
- * nobody's. `fixed` is an uplink that carries net c without tag; `stranger` is on the bridge and not guarded.
+ * nobody's. `fixed` is an uplink that carries net c without tag, `overlay` a tunnel that carries net a, `tunnel` one for open ports;
+ * `stranger` is on the bridge and not guarded.
  */
 export function world(): World {
   const bound: [number, string, string, number, number][] = [
@@ -101,6 +110,12 @@ export function world(): World {
   ]
   const one: World = {
     ports: new Map(Object.values(PORT).map((ifindex) => [ifindex, 0])),
+    kinds: new Map([
+      [PORT.uplink, 'uplink'],
+      [PORT.fixed, 'uplink'],
+      [PORT.overlay, 'overlay'],
+      [PORT.tunnel, 'overlay'],
+    ]),
     endpoints: new Map(),
     truth: new Map(),
     addresses: new Map([[`${NET.a}/${IP.routedA1}`, { slot: SLOT.a1, routed: true }]]),
@@ -125,13 +140,15 @@ export function world(): World {
     far: new Map([[`${NET.a}/${MAC.far}`, PORT.uplink]]),
     macbinds: new Map(),
     locks: new Map(),
+    tenantNets: new Map(),
+    owed: new Map(),
   }
   for (const [net, mac, address, slot, home] of bound) {
     one.endpoints.set(`${net}/${mac}`, { address, home, slot })
     one.truth.set(slot, { mac, routed: net === NET.routed })
     one.netOfMac.set(mac, one.netOfMac.has(mac) ? 'ambiguous' : net)
   }
-  for (const name of ['a1', 'a2'] as const) one.ports.set(PORT[name], NET.a)
+  for (const name of ['a1', 'a2', 'overlay'] as const) one.ports.set(PORT[name], NET.a)
   for (const name of ['b1', 'b2'] as const) one.ports.set(PORT[name], NET.b)
   for (const name of ['c1', 'fixed'] as const) one.ports.set(PORT[name], NET.c)
   one.ports.delete(PORT.stranger)

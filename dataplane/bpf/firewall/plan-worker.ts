@@ -1,0 +1,6 @@
+/** The thread of plan-thread.ts: one question, one answer. */
+import { parentPort } from 'node:worker_threads'
+import { plan } from './plan.ts'
+import type { Question } from './plan-thread.ts'
+
+parentPort?.once('message', ({ images, family }: Question) => parentPort?.postMessage(plan(images, family)))

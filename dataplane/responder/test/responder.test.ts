@@ -1,0 +1,146 @@
+/** The process and its driver, over a real socket. What it answers is tested where that is made (responder/). */
+import { createSocket } from 'node:dgram'
+import { once } from 'node:events'
+import { existsSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { scratch } from '../../../test/build.ts'
+import type { Scope } from '../../../test/netns.ts'
+import { endResponder } from '../../../test/responder.ts'
+import { type Entry, passages } from '../../entry.ts'
+import { GroundLost } from '../../plane.ts'
+import { openResponder, type ResponderDriver } from '../driver.ts'
+import { dhcpBinding, dnsListener, dnsRecord, dnsZone } from '../entries.ts'
+
+const SOA = 'ns1.example.org. hostmaster.example.org. 2026010101 3600 600 604800 300'
+const zone = dnsZone('dns', { name: 'example.org.', soa: SOA, soaTtl: 300 })
+const record = (id: number) =>
+  dnsRecord('dns', id, {
+    zone: 'example.org.',
+    name: `host${id}.example.org.`,
+    type: 'A',
+    ttl: 300,
+    value: `192.0.2.${id % 250}`,
+    subnet: '',
+  })
+const binding = dhcpBinding('dhcp', { net: 1, address: '10.0.0.9', mac: '02:ce:0a:00:00:09', hostname: '' })
+const adding = (...entries: Entry[]) => passages([], entries)
+const keys = (entries: readonly Entry[]) => entries.map(({ key }) => key).sort()
+const alive = (pid: number) => existsSync(`/proc/${pid}`)
+
+async function open(
+  t: Scope,
+  path: string,
+  build?: string,
+): Promise<{ driver: ResponderDriver; lost: Promise<void>; pid(): number }> {
+  let tellLost = () => {}
+  const lost = new Promise<void>((resolve) => {
+    tellLost = resolve
+  })
+  const driver = await openResponder({ path, onProblem: () => {}, onLoss: tellLost, ...(build && { build }) })
+  t.teardown(() => driver.close())
+  const pid = () => {
+    const running = driver.pid()
+    if (running === undefined) throw new Error('it does not run')
+    return running
+  }
+  return { driver, lost, pid }
+}
+
+/** The path of a socket whose process ends with the test. */
+function socketFor(t: Scope): string {
+  const path = join(scratch(t), 'responder.sock')
+  t.teardown(() => endResponder(path))
+  return path
+}
+
+t.test('it runs while there is something to answer, outlives its agent and is found again', async (t) => {
+  const path = socketFor(t)
+  const first = await open(t, path)
+  t.same(await first.driver.observe(), [], 'holds nothing')
+  t.equal(first.driver.pid(), undefined, 'and does not run for that')
+  await first.driver.apply(adding(zone, record(1), binding))
+  const pid = first.pid()
+  t.equal(statSync(path).mode & 0o777, 0o600, 'only root may speak to it')
+  await first.driver.close()
+  t.ok(alive(pid), 'goes on')
+
+  const second = await open(t, path)
+  t.equal(second.pid(), pid, 'the same process')
+  const all = [zone, record(1), binding]
+  t.same(await second.driver.observe(all), all, 'equal to what shall be')
+  t.same(keys(await second.driver.observe([zone])), keys(all), 'tells what it holds besides')
+  await second.driver.apply(passages(all, [zone]))
+  t.same(await second.driver.observe([]), [zone])
+})
+
+t.test('a batch of any size comes into force as one, and is listed in portions', async (t) => {
+  const { driver } = await open(t, socketFor(t))
+  const many = Array.from({ length: 2000 }, (_, n) => record(n))
+  await driver.apply(adding(zone, ...many))
+  t.same(keys(await driver.observe([])), keys([zone, ...many]))
+  await driver.apply(passages([zone, ...many], [zone, record(7)]))
+  t.same(keys(await driver.observe([])), keys([zone, record(7)]))
+})
+
+t.test('after a crash whoever opened it is told, and no change is built on what was lost', async (t) => {
+  const { driver, lost, pid } = await open(t, socketFor(t))
+  await driver.observe([])
+  await driver.apply(adding(zone, record(1)))
+  const former = pid()
+  process.kill(former, 'SIGKILL')
+  await lost
+  await t.rejects(driver.apply(adding(record(2))), GroundLost)
+  const shall = [zone, record(1)]
+  t.same(await driver.observe(shall), [], 'what it held is gone')
+  await driver.apply(adding(...shall), 'restore')
+  t.not(pid(), former)
+  await driver.apply(adding(record(2)))
+  t.same(keys(await driver.observe([])), keys([zone, record(1), record(2)]))
+  t.equal(driver.restarts(), 1)
+})
+
+/** A port of the loopback that nobody has. */
+async function freePort(): Promise<number> {
+  const socket = createSocket('udp4').bind(0, '127.0.0.1')
+  await once(socket, 'listening')
+  const { port } = socket.address()
+  socket.close()
+  await once(socket, 'close')
+  return port
+}
+
+/** Whether a query is answered within a second; any code will do. */
+async function answers(port: number): Promise<boolean> {
+  const socket = createSocket('udp4')
+  // One question: host1.example.org A.
+  const query = Buffer.from('00010000000100000000000005686f737431076578616d706c65036f72670000010001', 'hex')
+  const heard = new Promise<boolean>((resolve) => {
+    socket.once('message', () => resolve(true)).once('error', () => resolve(false))
+    setTimeout(() => resolve(false), 1000)
+  })
+  socket.connect(port, '127.0.0.1')
+  await once(socket, 'connect')
+  socket.send(query)
+  const result = await heard
+  socket.close()
+  return result
+}
+
+t.test('an agent of another build brings a process of its own, and the former answers until then', async (t) => {
+  const path = socketFor(t)
+  const all = [zone, record(1), dnsListener('dns', { address: '127.0.0.1', port: await freePort() })]
+  const port = (all[2] as { port: number }).port
+  const first = await open(t, path)
+  await first.driver.apply(adding(...all))
+  const former = first.pid()
+  await first.driver.close()
+  const second = await open(t, path, 'another')
+  t.equal(second.driver.pid(), undefined, 'is not taken over')
+  t.same(await second.driver.observe(all), [])
+  t.ok(await answers(port), 'and goes on')
+  await second.driver.apply(adding(...all), 'restore')
+  t.not(second.pid(), former)
+  t.ok(await answers(port), 'the new one answers')
+  while (alive(former)) await new Promise((resolve) => setTimeout(resolve, 10))
+})

@@ -1,0 +1,3 @@
+/** packets-meddling.test.ts with nft in the place of the classifier. */
+import './nft-lane.ts'
+import './packets-meddling.test.ts'

@@ -1,0 +1,3 @@
+/** packets-order.test.ts with nft in the place of the classifier. */
+import './nft-lane.ts'
+import './packets-order.test.ts'

@@ -1,0 +1,71 @@
+/** REST of floating IPs. */
+import { randomBytes } from 'node:crypto'
+import { hostname } from 'node:os'
+import type { Db, TypedApp } from '../../core/area.ts'
+import { sendOne } from '../../core/transport/etag.ts'
+import { sendList } from '../../core/transport/list.ts'
+import { carryOut } from '../../core/transport/mutation.ts'
+import { configuredVips } from '../gateway/offers.ts'
+import { queries } from './queries.ts'
+import { createFloatingIp, deleteFloatingIp, findFloatingIp, readIp, toFloatingIp } from './rules.ts'
+import * as schema from './schemas.ts'
+import type { AddressRow } from './tables.ts'
+
+const AREA = 'float'
+/** Every path parameter is a string. */
+const idOf = ({ params }: { params: unknown }): string => (params as { id: string }).id
+const view = (row: AddressRow) => toFloatingIp(row, hostname())
+/** What a GET answers, and what If-Match is held against. */
+const one = (id: string) => (db: Db) => view(findFloatingIp(db, id))
+
+export function routes(app: TypedApp): void {
+  const { config, store, plane, now } = app.agent
+
+  app.get(
+    '/float',
+    { schema: { summary: 'All floating IPs', response: { 200: schema.FloatingIpList } } },
+    (_request, reply) =>
+      sendList<AddressRow>(reply, store, {
+        key: 'floating_ips',
+        page: (db, last) => queries(db).page.all({ after: last?.number ?? 0 }),
+        view,
+      }),
+  )
+  app.post(
+    '/float',
+    {
+      schema: {
+        summary: 'Add a floating IP; this node has it unless another is named',
+        body: schema.FloatingIpInput,
+        response: { 201: schema.FloatingIpCreated },
+      },
+    },
+    async (request, reply) => {
+      const use = await plane.devices.useOf(readIp(request.body))
+      const surroundings = () => ({
+        id: `fip-${randomBytes(6).toString('hex')}`,
+        here: hostname(),
+        uplink: config.text('uplink'),
+        vips: configuredVips(config).map(({ address }) => address),
+        use,
+        max: config.int('max_floating_ips'),
+        now: now().toISOString(),
+      })
+      const created = await carryOut(request, reply, AREA, (tx) => createFloatingIp(tx, request.body, surroundings()))
+      return reply.code(201).send(created)
+    },
+  )
+  app.get(
+    '/float/:id',
+    { schema: { summary: 'One floating IP', response: { 200: schema.FloatingIp } } },
+    (request, reply) => sendOne(request, reply, one(idOf(request))(store.read)),
+  )
+  app.delete(
+    '/float/:id',
+    { schema: { summary: 'Delete a floating IP', response: { 200: schema.FloatingIpDeleted } } },
+    (request, reply) => {
+      const id = idOf(request)
+      return carryOut(request, reply, AREA, (tx) => deleteFloatingIp(tx, id), one(id))
+    },
+  )
+}

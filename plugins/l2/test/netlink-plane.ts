@@ -1,0 +1,39 @@
+/** The plane over netlink alone: loading the programs of the workload ports takes minutes on an emulated processor. */
+import { NO_FILTER } from '../../../dataplane/bpf/firewall/filter.ts'
+import { NO_BALANCER } from '../../../dataplane/bpf/lb/balancer.ts'
+import { NO_PORTS } from '../../../dataplane/bpf/port/open.ts'
+import { NO_CONNECTIONS } from '../../../dataplane/connections.ts'
+import { openDevices } from '../../../dataplane/devices.ts'
+import { NETLINK_GENERIC, NETLINK_ROUTE } from '../../../dataplane/netlink/bind.ts'
+import { whyNoBonds } from '../../../dataplane/netlink/bond.ts'
+import { NO_DEFAULT_ROUTE } from '../../../dataplane/netlink/default-route.ts'
+import { openNetlinkDriver } from '../../../dataplane/netlink/driver.ts'
+import { openNetlink } from '../../../dataplane/netlink/socket.ts'
+import { joinDrivers, type Plane } from '../../../dataplane/plane.ts'
+import { NO_LEASES } from '../../../dataplane/responder/driver.ts'
+
+export async function netlinkPlane({ owners }: { owners: ReadonlyMap<string, number> }): Promise<Plane> {
+  const [route, generic] = [openNetlink(NETLINK_ROUTE), openNetlink(NETLINK_GENERIC)]
+  const [driver, why] = [await openNetlinkDriver({ owners }), await whyNoBonds(route)]
+  const facilities = [
+    { name: 'netlink', available: true, detail: 'links' },
+    { name: 'bonding', available: why === undefined, detail: why ?? 'bonds' },
+  ]
+  const plane = joinDrivers([driver], () => facilities)
+  return {
+    ...plane,
+    connections: NO_CONNECTIONS,
+    defaultRoute: NO_DEFAULT_ROUTE,
+    devices: openDevices(route, generic),
+    ports: NO_PORTS,
+    filter: NO_FILTER,
+    leases: NO_LEASES,
+    balancer: NO_BALANCER,
+    addExpiring: async () => {},
+    async close() {
+      await plane.close()
+      await route.close()
+      await generic.close()
+    },
+  }
+}

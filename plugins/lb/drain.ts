@@ -1,0 +1,62 @@
+/** Ends the draining of backends that were removed: when their connections have ended, and after DRAIN_MS in any case. */
+import type { AreaContext } from '../../core/area.ts'
+import { system } from '../../core/state/events.ts'
+import { DRAIN_MS, endDrains } from './backends.ts'
+import { queries } from './queries.ts'
+import type { BackendRow } from './tables.ts'
+import { TIMERS, type Timers } from './timers.ts'
+
+const TICK_MS = 1000
+const AT_ONCE = 256
+/** A connection that is being opened is counted once it stands, and counts are put right every few seconds. */
+const SETTLE_MS = 10_000
+
+export interface DrainParts extends Pick<AreaContext, 'read' | 'mutate' | 'plane' | 'now' | 'log'> {
+  timers?: Timers
+}
+
+export interface Drainer {
+  /** Resolves when nothing is being ended. */
+  idle(): Promise<void>
+  stop(): Promise<void>
+}
+
+export function startDraining({ read, mutate, plane, now, log, timers = TIMERS }: DrainParts): Drainer {
+  let ending: Promise<void> = Promise.resolve()
+  let cancel = timers.after(TICK_MS, tick)
+
+  function tick(): void {
+    ending = end().finally(() => {
+      cancel = timers.after(TICK_MS, tick)
+    })
+  }
+
+  async function end(): Promise<void> {
+    try {
+      const over = queries(read)
+        .draining.all({ limit: AT_ONCE })
+        .filter((row) => isOver(row, now().getTime()))
+      if (over.length === 0) return
+      const numbers = over.map(({ number }) => number)
+      await mutate(system('drain'), (tx) => endDrains(tx, numbers))
+    } catch (error) {
+      log.error({ err: error }, 'backends that have drained could not be taken away; this is tried again')
+    }
+  }
+
+  function isOver({ vip, handle, drainUntil }: BackendRow, at: number): boolean {
+    if (drainUntil <= at) return true
+    const { balancer } = plane
+    if (!balancer.accelerated || at < drainUntil - DRAIN_MS + SETTLE_MS) return false
+    return balancer.activeConnections(vip, handle) === 0
+  }
+
+  return {
+    idle: () => ending,
+    async stop() {
+      cancel()
+      await ending
+      cancel()
+    },
+  }
+}

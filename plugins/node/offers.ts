@@ -1,0 +1,2 @@
+/** What the node's own area offers to others. */
+export { duration } from './uptime.ts'

@@ -1,0 +1,226 @@
+/**
+ * What the load balancer costs a packet, by CPU time of test runs on one CPU, less that of the program which makes the packets
+ * (`walk` of dataplane/bpf/test/walk.bpf.c). Medians of interleaved rounds; the goals are multiples of the floors of the same
+ * run, by which Katran was measured beside an earlier program (established 5.5 times floor and one hash).
+ */
+import { execFileSync } from 'node:child_process'
+import { mkdtempSync, rmdirSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { ensureBpffs } from '../../dataplane/bpf/bpffs.ts'
+import { type Codec, u32 } from '../../dataplane/bpf/codec.ts'
+import { openClassifier } from '../../dataplane/bpf/firewall/open.ts'
+import type { VipEntry } from '../../dataplane/bpf/lb/entries.ts'
+import { BALANCER_OBJECT, openBalancer, pinsOf } from '../../dataplane/bpf/lb/open.ts'
+import { ringOf } from '../../dataplane/bpf/lb/ring.ts'
+import { openObject } from '../../dataplane/bpf/object.ts'
+import { ethernet, ipv4, PROTOCOL, TYPE } from '../../dataplane/bpf/port/test/packet.ts'
+import { runProgram } from '../../dataplane/bpf/test_run.ts'
+import { NETLINK_ROUTE } from '../../dataplane/netlink/bind.ts'
+import { openNetlink } from '../../dataplane/netlink/socket.ts'
+import { quantile, type Report } from './figure.ts'
+
+const WALK_OBJECT = fileURLToPath(new URL('../../dataplane/bpf/test/walk.bpf.o', import.meta.url))
+const ROUNDS = 9
+const REPEAT = 100_000
+const CLIENT = '198.51.100.2'
+const VIPS = { nat: '203.0.113.1', direct: '203.0.113.2', turn: '203.0.113.3' } as const
+const INSIDE = '10.9.0.11'
+const BESIDE = '198.51.100.11'
+const MACS = { up0: '02:00:00:00:00:01', 'br-work': '02:00:00:00:00:02', client: '02:00:00:00:00:03' } as const
+const SYN = 0x02
+const ACK = 0x10
+/** Of the source's and the destination's address and port in a frame. */
+const SOURCE = { address: 26, port: 34 }
+const DEST = { address: 30, port: 36 }
+
+interface Walk {
+  frame: Buffer
+  slot: number
+  clients: number
+  address: number
+  port: number
+}
+
+const walk: Codec<Walk> = {
+  size: 88,
+  encode(into, at, { frame, slot, clients, address, port }) {
+    into.fill(0, at, at + 88)
+    frame.copy(into, at)
+    for (const [n, value] of [slot, clients - 1, address, port].entries()) into.writeUInt32LE(value, at + 64 + n * 4)
+  },
+  decode() {
+    throw new Error('walks are only written')
+  },
+}
+
+const run = (line: string) => execFileSync(line.split(' ')[0] ?? '', line.split(' ').slice(1), { stdio: 'pipe' })
+
+function segment(from: [string, number], to: [string, number], flags: number, device: keyof typeof MACS): Buffer {
+  const tcp = Buffer.alloc(20)
+  tcp.writeUInt16BE(from[1], 0)
+  tcp.writeUInt16BE(to[1], 2)
+  tcp[12] = 0x50
+  tcp[13] = flags
+  const packet = ipv4(from[0], to[0], PROTOCOL.tcp, tcp)
+  return Buffer.concat([ethernet(MACS[device], MACS.client, TYPE.ipv4, packet)], 64)
+}
+
+const vip = (id: string, address: string, backend: string, more: Partial<VipEntry> = {}): VipEntry => ({
+  kind: 'vip',
+  key: `lb/vip/${id}`,
+  id,
+  address,
+  port: 80,
+  protocol: 'tcp',
+  algorithm: 'maglev',
+  dsr: false,
+  backends: [{ id: 'b1', address: backend, port: more.dsr ? 80 : 8080, weight: 1, state: 'up' }],
+  ...more,
+})
+
+export async function lb(report: Report): Promise<void> {
+  for (const name of ['up0', 'br-work'] as const) {
+    run(`ip link add ${name} address ${MACS[name]} type veth peer name p-${name}`)
+    run(`ip link set ${name} up`)
+    run(`ip link set p-${name} up`)
+  }
+  run('ip address add 198.51.100.1/24 dev up0')
+  run('ip address add 10.9.0.1/24 dev br-work')
+  run(`ip neighbour add ${INSIDE} lladdr 02:00:00:00:00:11 dev br-work`)
+  run(`ip neighbour add ${BESIDE} lladdr 02:00:00:00:00:12 dev up0`)
+  const root = mkdtempSync(join(tmpdir(), 'stratum-bench-'))
+  ensureBpffs(root)
+  const onProblem = (error: unknown) => {
+    throw error
+  }
+  const route = openNetlink(NETLINK_ROUTE)
+  const classifier = await openClassifier({ root, onProblem })
+  await classifier.defaults.apply([{ after: { kind: 'filter_default', key: 'firewall/default', accept: true } }])
+  const { driver, sweep } = await openBalancer({ root, route, onProblem })
+  try {
+    await driver.apply([
+      { after: vip('nat', VIPS.nat, INSIDE) },
+      { after: vip('direct', VIPS.direct, BESIDE, { dsr: true }) },
+      { after: vip('turn', VIPS.turn, INSIDE, { algorithm: 'round-robin' }) },
+    ])
+    await measure(root, report)
+    const since = performance.now()
+    await sweep()
+    report({ figure: 'sweep', value: performance.now() - since, unit: 'ms', goal: 150, note: 'of a full table' })
+    rings(report)
+  } finally {
+    await driver.close()
+    await classifier.close()
+    await route.close()
+    for (const name of ['lb', 'firewall']) rmSync(join(root, name), { recursive: true, force: true })
+    run(`umount ${root}`)
+    rmdirSync(root)
+  }
+}
+
+interface Lane {
+  name: string
+  /** In `walked`: nothing, floor, floor and hash, load balancer. */
+  slot: 0 | 1 | 2 | 3
+  frame: Buffer
+  clients: number
+  ends: { address: number; port: number }
+  /** enum tc_act: what it must answer. */
+  verdict: number
+  /** Runs before the first round. */
+  warm?: number
+}
+
+const REDIRECT = 7
+const NEXT = 0xffffffff
+
+function lanes(): Lane[] {
+  const to = (address: string, flags = ACK) => segment([CLIENT, 5000], [address, 80], flags, 'up0')
+  const other = segment([CLIENT, 5000], ['192.0.2.9', 443], ACK, 'up0')
+  const back = segment([INSIDE, 8080], [CLIENT, 5000], ACK, 'br-work')
+  const lane = (name: string, slot: Lane['slot'], frame: Buffer, clients: number, verdict: number): Lane => {
+    return { name, slot, frame, clients, verdict, ends: SOURCE }
+  }
+  const established = [1, 4096, 65_536, 262_144].map((n): Lane => {
+    return { ...lane(`nat_${n}`, 3, to(VIPS.nat), n, REDIRECT), warm: n }
+  })
+  return [
+    lane('nothing', 0, to(VIPS.nat), 1, 0),
+    lane('floor', 1, to(VIPS.nat), 1, 0),
+    lane('floor_hash', 2, to(VIPS.nat), 1, 0),
+    lane('other_pass', 3, other, 1, NEXT),
+    ...established,
+    lane('direct_1', 3, to(VIPS.direct), 1, REDIRECT),
+    { ...lane('nat_back_1', 3, back, 1, REDIRECT), ends: DEST },
+    { ...lane('new_evicting', 3, to(VIPS.turn, SYN), 1 << 24, REDIRECT), warm: 700_000 },
+  ]
+}
+
+async function measure(root: string, report: Report): Promise<void> {
+  const object = openObject(BALANCER_OBJECT, pinsOf(root))
+  await object.load()
+  const props = openObject(WALK_OBJECT)
+  await props.load()
+  const walked = props.map('walked', u32, u32)
+  const programs = [
+    props.program('nothing'),
+    props.program('floor_read'),
+    props.program('floor_hash'),
+    object.program('lb_in'),
+  ]
+  for (const [slot, { fd }] of programs.entries()) walked.set(slot, fd)
+  const walks = props.map('walks', u32, walk)
+  const ifindex = (name: string) => Number(/^([0-9]+):/.exec(String(run(`ip -o link show dev ${name}`)))?.[1])
+  const index = { up0: ifindex('up0'), 'br-work': ifindex('br-work') }
+  const play = async ({ frame, slot, clients, ends, verdict, name }: Lane, repeat: number) => {
+    walks.set(0, { frame, slot, clients, ...ends })
+    const ctx = Buffer.alloc(192)
+    ctx.writeUInt32LE(name === 'nat_back_1' ? index['br-work'] : index.up0, 40)
+    const { retval, durationNs } = await runProgram(props.program('walk').fd, { data: frame, ctx, repeat })
+    if (retval !== verdict) throw new Error(`${name} answered ${retval | 0}, not ${verdict | 0}`)
+    return durationNs
+  }
+  const all = lanes()
+  const costs = new Map(all.map(({ name }) => [name, [] as number[]]))
+  for (const lane of all) if (lane.name !== 'new_evicting') await play(lane, Math.max(2, (lane.warm ?? 1) * 2))
+  for (let round = 0; round < ROUNDS; round++) {
+    for (const lane of all.slice(0, -1))
+      costs.get(lane.name)?.push(await play(lane, REPEAT * (lane.clients > 4096 ? 4 : 1)))
+  }
+  // Last, because it drives out what the others have.
+  const flood = all.at(-1)
+  if (flood) {
+    await play(flood, flood.warm ?? 1)
+    for (let round = 0; round < ROUNDS; round++) costs.get(flood.name)?.push(await play(flood, REPEAT))
+  }
+  const [none, hash] = ['nothing', 'floor_hash'].map((name) => quantile(costs.get(name) ?? [], 0.5))
+  const net = (name: string) => quantile(costs.get(name) ?? [], 0.5) - (none ?? 0)
+  const floor = (hash ?? 0) - (none ?? 0)
+  const katran = floor * 5.5
+  const goals: Record<string, number> = {
+    other_pass: Math.min(45, Math.round(floor * 2.3)),
+    nat_1: Math.min(75, Math.round(katran * 0.65)),
+    direct_1: Math.min(65, Math.round(katran * 0.6)),
+    new_evicting: 800,
+  }
+  for (const { name } of all) {
+    const goal = goals[name]
+    const least = quantile(costs.get(name) ?? [], 0) - (none ?? 0)
+    report({ figure: name, value: net(name), unit: 'ns', ...(goal !== undefined && { goal }), note: `least ${least}` })
+  }
+  props.close()
+  object.close()
+}
+
+/** What a change of the backends costs. */
+function rings(report: Report): void {
+  const live = Array.from({ length: 100 }, (_, n) => ({ id: `backend-${n}`, place: n, weight: 1 }))
+  const times = Array.from({ length: 15 }, () => {
+    const since = performance.now()
+    ringOf('maglev', live)
+    return performance.now() - since
+  })
+  report({ figure: 'ring_of_100', value: quantile(times, 0.5), unit: 'ms', goal: 30 })
+}
