@@ -66,7 +66,7 @@ t.test('a link that somebody takes off is put back', async (t) => {
   await it.put(entry)
   const { openLink } = await import('../../link.ts')
   await openLink(join(dir, 'links', String(ifindex('up0')))).detach()
-  t.same(await it.client.tell('ask', { address: VIP, port: 80, timeoutMs: 300 }), ['ECONNREFUSED'])
+  t.same(await it.client.tell('ask', { address: VIP, port: 80 }), ['ECONNREFUSED'])
   await driver.observe()
   t.match(await it.client.tell('ask', { address: VIP, port: 80 }), [/^b1/])
   await it.apply({ before: entry })

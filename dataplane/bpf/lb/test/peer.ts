@@ -3,6 +3,9 @@ import { createSocket, type Socket as Datagrams } from 'node:dgram'
 import { once } from 'node:events'
 import { connect, createServer, type Socket } from 'node:net'
 
+/** For what is to be answered, on a machine that is busy with other things. */
+const PATIENCE_MS = 10_000
+
 export interface Asked {
   protocol?: 'tcp' | 'udp'
   address: string
@@ -11,6 +14,7 @@ export interface Asked {
   count?: number
   localPort?: number
   localAddress?: string
+  /** How long to wait for an answer: short where none is expected. */
   timeoutMs?: number
 }
 
@@ -58,13 +62,21 @@ export const orders = {
   /** Opens a connection that stays; answers its number and the first line. */
   async open(asked: Asked): Promise<{ handle: number; line: string }> {
     const socket = dial(asked)
-    const line = await firstLine(socket, asked.timeoutMs ?? 2000)
+    const line = await firstLine(socket, asked.timeoutMs ?? PATIENCE_MS)
     handles.push(socket)
     return { handle: handles.length - 1, line }
   },
 
   /** Says something and waits for its echo. */
-  async say({ handle, text }: { handle: number; text: string }): Promise<string> {
+  async say({
+    handle,
+    text,
+    timeoutMs = PATIENCE_MS,
+  }: {
+    handle: number
+    text: string
+    timeoutMs?: number
+  }): Promise<string> {
     const socket = handles[handle]
     if (socket === undefined) return 'none'
     if (socket.destroyed) return 'closed'
@@ -75,7 +87,7 @@ export const orders = {
         clearTimeout(timer)
         resolve(word)
       }
-      const timer = setTimeout(() => end('timeout'), 2000)
+      const timer = setTimeout(() => end('timeout'), timeoutMs)
       socket.on('data', (data) => {
         heard += data
         if (heard.length >= text.length) end(heard === text ? 'same' : 'other')
@@ -170,7 +182,7 @@ function firstLine(socket: Socket, timeoutMs: number): Promise<string> {
 
 async function askTcp(asked: Asked): Promise<string> {
   const socket = dial(asked)
-  const line = await firstLine(socket, asked.timeoutMs ?? 2000)
+  const line = await firstLine(socket, asked.timeoutMs ?? PATIENCE_MS)
   if (socket.destroyed) return line
   socket.resume()
   const closed = once(socket, 'close')
@@ -179,7 +191,7 @@ async function askTcp(asked: Asked): Promise<string> {
   return line
 }
 
-async function askUdp({ address, port, localPort, timeoutMs = 1000 }: Asked): Promise<string> {
+async function askUdp({ address, port, localPort, timeoutMs = PATIENCE_MS }: Asked): Promise<string> {
   const socket = createSocket(address.includes(':') ? 'udp6' : 'udp4')
   if (localPort) socket.bind(localPort)
   socket.send('x', port, address)
