@@ -8,9 +8,9 @@ import { createInterface } from 'node:readline'
 import t from 'tap'
 import { startAgent } from './agent.ts'
 import { type Netns, netns, requireRoot, veth } from './netns.ts'
+import { SEED } from './seed.ts'
 
 const KILLS = Number(process.env.KILLS ?? 8)
-const SEED = Number(process.env.SEED ?? Date.now() % 1_000_000)
 
 /** Small, seedable, good enough to pick moments (Steele & Vigna's splitmix32). */
 function random(seed: number): () => number {

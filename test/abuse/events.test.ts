@@ -6,8 +6,9 @@ import { setTimeout as wait } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { type RunningAgent, startAgent } from '../agent.ts'
 import { type Netns, netns, requireRoot } from '../netns.ts'
+import { SEED } from '../seed.ts'
 import { type Expected, type Producer, producer } from './producer.ts'
-import { dice, SEED } from './random.ts'
+import { dice } from './random.ts'
 import { type Line, startReader } from './reader.ts'
 
 const EVENTS = Number(process.env.EVENTS ?? 5000)

@@ -1,5 +1,4 @@
-/** What makes a run repeatable: everything that is left to chance comes from `SEED`. */
-export const SEED = Number(process.env.SEED ?? Date.now() % 1_000_000)
+import { SEED } from '../seed.ts'
 
 export interface Dice {
   /** In [0, 1). */

@@ -2,9 +2,10 @@
 import t from 'tap'
 import { startAgent } from '../agent.ts'
 import { netns, requireRoot } from '../netns.ts'
+import { SEED } from '../seed.ts'
 import { connectionsAt, rssOf, until } from './process.ts'
 import { producer } from './producer.ts'
-import { dice, SEED } from './random.ts'
+import { dice } from './random.ts'
 import { startReader } from './reader.ts'
 import { stalledReaders } from './stalled.ts'
 

@@ -11,7 +11,7 @@ import t from 'tap'
 import { startAgent } from '../agent.ts'
 import { scratch } from '../build.ts'
 import { type Netns, netns, requireRoot } from '../netns.ts'
-import { SEED } from './random.ts'
+import { SEED } from '../seed.ts'
 
 const ALL = process.env.TLS_CHECKS === 'all'
 const PORTS = ALL ? [7070, 7071, 7072] : [7070 + (SEED % 3)]

@@ -6,10 +6,11 @@ import { setTimeout as wait } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { type RunningAgent, startAgent } from '../agent.ts'
 import { type Netns, netns, requireRoot, veth } from '../netns.ts'
+import { SEED } from '../seed.ts'
 import { startInnocent } from './innocent.ts'
 import { type Door, type Knocker, type Knocks, startKnocker } from './knock.ts'
 import { rssOf } from './process.ts'
-import { type Dice, dice, SEED } from './random.ts'
+import { type Dice, dice } from './random.ts'
 
 const TOKENS = Number(process.env.TOKENS ?? 360)
 /** D36: as many wrong ones block an address; the others are refused whatever they are. */

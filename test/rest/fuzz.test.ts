@@ -1,7 +1,8 @@
 /** Calls that nobody thought of: no 5xx, no crash. */
-import fc from 'fast-check'
+
 import t from 'tap'
 import { TOKEN } from '../build.ts'
+import { fc } from '../property.ts'
 import { OWN, TENANT_KEY, tenantKeys } from './areas.ts'
 import { ask, openAgent } from './ask.ts'
 

@@ -1,9 +1,10 @@
 /** Paths that look like what they are not, byte by byte over a wire: none leads past a gate. */
 import { join } from 'node:path'
-import fc from 'fast-check'
 import t, { type Test } from 'tap'
 import { listenControl } from '../../core/transport/listener.ts'
 import { scratch, TOKEN } from '../build.ts'
+import { fc } from '../property.ts'
+import { SEED } from '../seed.ts'
 import {
   CLUSTER_FIVE,
   CLUSTER_ROUTES,
@@ -194,7 +195,6 @@ async function fuzzed(t: Test, control = false): Promise<Fuzzed> {
 
 const told = (hits: readonly Hit[]) =>
   hits.slice(0, 5).map(({ method, url, route }) => `${method} ${url.slice(0, 100)} → ${route}`)
-const SEED = Date.now() % 2 ** 31
 
 t.test('gate-11 err-09 what follows a # is not part of the path that is judged', async (t) => {
   const { hits, off, fire } = await fuzzed(t)

@@ -4,6 +4,7 @@
  */
 import t, { type Test } from 'tap'
 import { chance } from '../chance.ts'
+import { SEED } from '../seed.ts'
 import { watchHandlers } from './handlers.ts'
 import { CANARY, shown, TENANT_MAY, TENANT_MAY_MACHINES, type Tenantry, tenantry } from './tenantry.ts'
 import { type Trick, tricks } from './tricks.ts'
@@ -11,7 +12,6 @@ import { type Line, type Reply, serve, tlsLine } from './wire.ts'
 
 const P = '/api/v1'
 const PATHS = Number(process.env.PATHS ?? 3000)
-const SEED = Number(process.env.SEED ?? Date.now() % 2 ** 31)
 /** Bytes in one write: less than a TLS record (RFC 8446 §5.1), beyond which Node may give up a connection that is pipelined. */
 const VOLLEY = 12_000
 /** One in so many goes past the wire, where an URL may be anything that a string can be. */

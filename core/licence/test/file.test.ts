@@ -1,6 +1,6 @@
 import { generateKeyPairSync, sign } from 'node:crypto'
-import fc from 'fast-check'
 import t from 'tap'
+import { fc } from '../../../test/property.ts'
 import { LICENCE_MAX_BYTES, LicenceError, type LicencePayload, parseLicence, signLicence } from '../file.ts'
 import { payload, vendorKeys } from './vendor.ts'
 

@@ -1,5 +1,5 @@
-import fc from 'fast-check'
 import t from 'tap'
+import { fc } from '../../../test/property.ts'
 import { CAPABILITIES, frozenExempt, PLAN, planGate } from '../plan.ts'
 
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'DELETE']

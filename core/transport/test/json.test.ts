@@ -1,6 +1,7 @@
 /** Bodies, before any route sees them: strict JSON, no duplicate keys. */
-import fc from 'fast-check'
+
 import t from 'tap'
+import { fc } from '../../../test/property.ts'
 import { ApiError } from '../../errors.ts'
 import { duplicateKey, parseBody } from '../json.ts'
 

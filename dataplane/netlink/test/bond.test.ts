@@ -1,6 +1,7 @@
 /** What the kernel tells of bonds, read from messages made up here; and what it says where it knows none. */
-import fc from 'fast-check'
+
 import t from 'tap'
+import { fc } from '../../../test/property.ts'
 import { KernelError } from '../../libc.ts'
 import { Payload, WireError } from '../attribute.ts'
 import { readBondState, whyNoBonds } from '../bond.ts'

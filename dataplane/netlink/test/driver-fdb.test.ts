@@ -1,8 +1,9 @@
 /** Forwarding of VXLAN devices: several destinations of one MAC, what was learned, whose it is, and what others do. */
-import fc from 'fast-check'
+
 import t from 'tap'
 import { here } from '../../../test/inside.ts'
 import { requireRoot } from '../../../test/netns.ts'
+import { fc } from '../../../test/property.ts'
 import { KernelRefusal } from '../../plane.ts'
 import { WireError } from '../attribute.ts'
 import { forwarding, link } from '../entries.ts'

@@ -2,10 +2,11 @@
  * Any sequence of changes, refused ones and taken back ones among them: what the driver believes, what it observes and
  * what iproute2 says of the kernel stay the same, and what others made stays as it was.
  */
-import fc from 'fast-check'
+
 import t from 'tap'
 import { here } from '../../../test/inside.ts'
 import { requireRoot } from '../../../test/netns.ts'
+import { fc } from '../../../test/property.ts'
 import { passages } from '../../entry.ts'
 import { KernelRefusal } from '../../plane.ts'
 import type { NetlinkDriver } from '../driver.ts'

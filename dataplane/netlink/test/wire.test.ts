@@ -1,5 +1,5 @@
-import fc from 'fast-check'
 import t from 'tap'
+import { fc } from '../../../test/property.ts'
 import { addAddress, decodeAddress } from '../address.ts'
 import { Attributes, align, Payload, WireError } from '../attribute.ts'
 import { type Conntrack, decodeConntrack, encodeDeletion, encodeFilter } from '../ctnetlink.ts'

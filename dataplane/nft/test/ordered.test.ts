@@ -1,6 +1,7 @@
 /** The tree of chains against a sorted array: same items, same order, whatever the changes. */
-import fc from 'fast-check'
+
 import t from 'tap'
+import { fc } from '../../../test/property.ts'
 import { atOnce } from '../../slices.ts'
 import { adoptList } from '../adopt.ts'
 import { emptyListing, type Listing } from '../listing.ts'

@@ -1,6 +1,7 @@
 /** Nothing but canonical text of parsed values may reach libnftables. */
-import fc from 'fast-check'
+
 import t from 'tap'
+import { fc } from '../../../test/property.ts'
 import { atOnce } from '../../slices.ts'
 import { elementsOf, parseListing } from '../listing.ts'
 import { comment, contains, parseMac, parsePrefix, quotedInterface } from '../text.ts'

@@ -5,6 +5,7 @@
 import t from 'tap'
 import { controlOf } from '../../../core/test/control.ts'
 import { requireRoot } from '../../../test/netns.ts'
+import { SEED } from '../../../test/seed.ts'
 import { workloadNode } from '../../../test/workload.ts'
 import { desired } from '../desired.ts'
 import { AREAS, billing } from './area.ts'
@@ -13,7 +14,6 @@ import { dump, NOTHING } from './node.ts'
 
 const CHANGES = Number(process.env.CHANGES ?? 250)
 const BURSTS = Number(process.env.BURSTS ?? 4)
-const SEED = Number(process.env.SEED ?? Date.now() % 1_000_000)
 
 t.test('D107 any sequence of changes: what was rendered bit by bit is what is rendered at once', async (t) => {
   t.comment(`CHANGES=${CHANGES} SEED=${SEED}`)

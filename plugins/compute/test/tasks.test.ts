@@ -1,10 +1,11 @@
 /** Tasks over REST, how operations record them, and what becomes of them when the agent ends. */
-import fc from 'fast-check'
+
 import t from 'tap'
 import type { Rule } from '../../../core/area.ts'
 import { system } from '../../../core/state/events.ts'
 import { type BuildAgentOptions, buildArea, scratch } from '../../../test/build.ts'
 import type { Scope } from '../../../test/netns.ts'
+import { fc } from '../../../test/property.ts'
 import { type ProbeRoute, probe } from '../../../test/rest/areas.ts'
 import { beginTask, failTask, finishTask, progress, recordTask, type Task, withTask } from '../offers.ts'
 import { tasks } from '../tables.ts'

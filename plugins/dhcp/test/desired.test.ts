@@ -1,7 +1,8 @@
 /** What the responder is told: networks that are served, and who is bound in them. */
-import fc from 'fast-check'
+
 import t from 'tap'
 import { KernelRefusal } from '../../../dataplane/plane.ts'
+import { fc } from '../../../test/property.ts'
 import { desired } from '../desired.ts'
 import { type DhcpArea, dhcpArea, MAC, OTHER, P } from './area.ts'
 

@@ -1,8 +1,9 @@
 /** After any sequence of changes, some refused: what the responder holds, a full rendering and a plain model agree. */
-import fc from 'fast-check'
+
 import t from 'tap'
 import { KernelRefusal } from '../../../dataplane/plane.ts'
 import type { DnsRecord } from '../../../dataplane/responder/entries.ts'
+import { fc } from '../../../test/property.ts'
 import { desired } from '../desired.ts'
 import { DNS, dnsArea } from './area.ts'
 

@@ -1,6 +1,7 @@
 /** Random changes through the API, each carried out on the model as well. */
-import fc from 'fast-check'
+
 import type { Call } from '../../../test/agent.ts'
+import { fc } from '../../../test/property.ts'
 import { type Input, input, type ModelRule, type Window, window } from './model.ts'
 
 export interface Model {

@@ -2,10 +2,12 @@
  * The property of kernel-property.test.ts where the classifier judges: whatever was changed, its tables in the kernel decide
  * packets as the model does.
  */
-import fc from 'fast-check'
+
 import t, { type Test } from 'tap'
 import { type RunningAgent, startAgent } from '../../../test/agent.ts'
 import { netns } from '../../../test/netns.ts'
+import { fc } from '../../../test/property.ts'
+import { SEED } from '../../../test/seed.ts'
 import { type Change, carryOut, change, type Model } from './changes.ts'
 import { forget, held, judged, lane, laneEnv, requireLane } from './lane.ts'
 import { input } from './model.ts'
@@ -14,7 +16,6 @@ import { decider, ICMPV6, type Seen, seen, TCP, UDP } from './opinion.ts'
 requireLane(t)
 const MUTATIONS = 150
 const PACKETS = 60
-const SEED = Number(process.env.SEED ?? Date.now() % 1_000_000)
 
 const word = ({ id, input: { action } }: { id: number; input: { action: string } }) => `rule ${id} ${action}`
 

@@ -3,10 +3,11 @@
  * order. What the classifier holds is asked in classifier-property.test.ts.
  */
 import './nft-lane.ts'
-import fc from 'fast-check'
 import t, { type Test } from 'tap'
 import { startAgent } from '../../../test/agent.ts'
 import { type Netns, netns } from '../../../test/netns.ts'
+import { fc } from '../../../test/property.ts'
+import { SEED } from '../../../test/seed.ts'
 import { type Change, carryOut, change, type Model } from './changes.ts'
 import { chains, table, walk } from './kernel.ts'
 import { judged, laneEnv, requireLane } from './lane.ts'
@@ -14,7 +15,6 @@ import { inOrder, input, printed } from './model.ts'
 
 requireLane(t)
 const MUTATIONS = 150
-const SEED = Number(process.env.SEED ?? Date.now() % 1_000_000)
 
 /** The leaves of the list hold at most as many rules. */
 const LEAF = 32

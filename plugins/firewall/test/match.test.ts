@@ -1,6 +1,7 @@
 /** Whether a rule matches a connection, against a second opinion that compares addresses bit by bit. */
-import fc from 'fast-check'
+
 import t from 'tap'
+import { fc } from '../../../test/property.ts'
 import { flowOf, predicate } from '../match.ts'
 import { readInput } from '../rules.ts'
 import { NO_SCHEDULE, parseSchedule } from '../schedule.ts'

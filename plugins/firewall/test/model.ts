@@ -2,7 +2,7 @@
  * The specification once more, in the plainest way: a list of rules, what REST shows of them, in which order packets meet
  * them, and how nft prints them. Nothing of the area's code is used here.
  */
-import fc from 'fast-check'
+import { fc } from '../../../test/property.ts'
 
 export interface Input {
   action: string

@@ -1,6 +1,6 @@
 /** A second opinion on which rule decides a packet, which compares addresses bit by bit and uses nothing of the area's code. */
 import { isIPv6 } from 'node:net'
-import fc from 'fast-check'
+import { fc } from '../../../test/property.ts'
 import { type Input, inOrder, type ModelRule, type Window } from './model.ts'
 
 export const [ICMP, TCP, UDP, GRE, ICMPV6] = [1, 6, 17, 47, 58]

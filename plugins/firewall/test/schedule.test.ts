@@ -1,6 +1,7 @@
 /** Windows: how they are read, when they hold, when they open, how the kernel is told, and that REST does not show them. */
-import fc from 'fast-check'
+
 import t from 'tap'
+import { fc } from '../../../test/property.ts'
 import { NO_SCHEDULE, nextOpening, parseSchedule, type Schedule, scheduleHolds, scheduleText } from '../schedule.ts'
 import { firewall } from './area.ts'
 

@@ -1,12 +1,12 @@
 /** REST of floating IPs. */
 import { hostname } from 'node:os'
 import { sql } from 'drizzle-orm'
-import fc from 'fast-check'
 import t from 'tap'
 import { planGate } from '../../../core/licence/plan.ts'
 import { fakePlane } from '../../../dataplane/plane.fake.ts'
 import { KernelRefusal } from '../../../dataplane/plane.ts'
 import { scratch } from '../../../test/build.ts'
+import { fc } from '../../../test/property.ts'
 import { queries } from '../queries.ts'
 import { FLOAT, floatArea } from './area.ts'
 

@@ -1,10 +1,10 @@
 /** After any sequence of orders, settings, restarts and boots: the plane, a full rendering and a plain model agree. */
 import { sql } from 'drizzle-orm'
-import fc from 'fast-check'
 import t from 'tap'
 import { fakePlane } from '../../../dataplane/plane.fake.ts'
 import { KernelRefusal } from '../../../dataplane/plane.ts'
 import { scratch } from '../../../test/build.ts'
+import { fc } from '../../../test/property.ts'
 import { bootId } from '../boot.ts'
 import { desiredIn } from '../desired.ts'
 import { FAILBACK, FAILOVER, gatewayArea, VIP } from './area.ts'

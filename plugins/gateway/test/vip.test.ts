@@ -1,8 +1,8 @@
 /** How addresses are read: whatever is written, either a host's address in canonical text or nothing. */
 import { isIP } from 'node:net'
-import fc from 'fast-check'
 import t from 'tap'
 import { address } from '../../../dataplane/netlink/entries.ts'
+import { fc } from '../../../test/property.ts'
 import { hostAddress, problemWithVips, readVip } from '../vip.ts'
 
 t.test('addresses of hosts are read, others are not', async (t) => {

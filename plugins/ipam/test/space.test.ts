@@ -1,8 +1,8 @@
 /** The table of free intervals against a set of addresses, and what a step of it costs. */
 import { sql } from 'drizzle-orm'
-import fc from 'fast-check'
 import t from 'tap'
 import type { Db } from '../../../core/area.ts'
+import { fc } from '../../../test/property.ts'
 import { moved, parseAddress } from '../address.ts'
 import { giveBack, openSpace, take, takeLowest } from '../space.ts'
 import { free } from '../tables.ts'

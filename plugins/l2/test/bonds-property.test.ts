@@ -1,7 +1,8 @@
 /** Bonds and members: what changes leave, refused ones among them, is what all of the store renders to. */
-import fc from 'fast-check'
+
 import t from 'tap'
 import { KernelRefusal } from '../../../dataplane/plane.ts'
+import { fc } from '../../../test/property.ts'
 import { desired } from '../desired.ts'
 import { bonds } from './bonds-area.ts'
 

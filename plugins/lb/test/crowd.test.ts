@@ -1,6 +1,7 @@
 /** Many backends that are checked: never many at once, and none forgotten. */
-import fc from 'fast-check'
+
 import t from 'tap'
+import { fc } from '../../../test/property.ts'
 import { judge, longer, NO_STREAK, type Streak } from '../checks/judge.ts'
 import type { Probe } from '../checks/probe.ts'
 import { LB, lbArea } from './area.ts'

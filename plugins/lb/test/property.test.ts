@@ -1,9 +1,10 @@
 /** After any sequence of changes, some refused by the kernel: the plane, a full rendering and a plain model agree. */
-import fc from 'fast-check'
+
 import t from 'tap'
 import type { VipEntry } from '../../../dataplane/bpf/lb/entries.ts'
 import type { Entry } from '../../../dataplane/entry.ts'
 import { KernelRefusal } from '../../../dataplane/plane.ts'
+import { fc } from '../../../test/property.ts'
 import { desired } from '../desired.ts'
 import { LB, lbArea } from './area.ts'
 

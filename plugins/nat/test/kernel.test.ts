@@ -6,6 +6,7 @@ import t from 'tap'
 import { type RunningAgent, startAgent } from '../../../test/agent.ts'
 import { chance } from '../../../test/chance.ts'
 import { type Netns, netns, requireRoot } from '../../../test/netns.ts'
+import { SEED } from '../../../test/seed.ts'
 import type { NatRule } from '../schemas.ts'
 import { FORWARD, SNAT } from './area.ts'
 
@@ -13,7 +14,6 @@ requireRoot(t)
 
 const BURSTS = Number(process.env.BURSTS ?? 8)
 const CHANGES = 25
-const SEED = Number(process.env.SEED ?? Date.now() % 1_000_000)
 
 const random = chance(SEED)
 const below = (end: number) => Math.floor(random() * end)

@@ -5,6 +5,7 @@
 import t from 'tap'
 import { chance } from '../../../test/chance.ts'
 import { requireRoot } from '../../../test/netns.ts'
+import { SEED } from '../../../test/seed.ts'
 import { type Guest, type WorkloadNode, workloadNode } from '../../../test/workload.ts'
 import { portDump } from './dump.ts'
 import { held } from './held.ts'
@@ -13,7 +14,6 @@ requireRoot(t)
 
 const BURSTS = Number(process.env.BURSTS ?? 15)
 const CHANGES = 12
-const SEED = Number(process.env.SEED ?? Date.now() % 1_000_000)
 const P = '/api/v1'
 const MACHINES = '/control/v1/compute/machines'
 

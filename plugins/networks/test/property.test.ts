@@ -1,9 +1,10 @@
 /** After any sequence of changes: step by step = rendered at once = reference by reference, and each address has one user. */
-import fc from 'fast-check'
+
 import t from 'tap'
 import type { Ref } from '../../../core/area.ts'
 import type { Entry } from '../../../dataplane/entry.ts'
 import { KernelRefusal } from '../../../dataplane/plane.ts'
+import { fc } from '../../../test/property.ts'
 import { claimRef, desired, endpointRef, insideRef, netRef, routedRef } from '../desired.ts'
 import type { Endpoint, Network } from '../schemas.ts'
 import { claims, endpoints, networks as networksTable, ranges } from '../tables.ts'

@@ -8,13 +8,13 @@ import { createInterface } from 'node:readline'
 import t from 'tap'
 import { chance } from '../../../test/chance.ts'
 import { requireRoot } from '../../../test/netns.ts'
+import { SEED } from '../../../test/seed.ts'
 import { type Guest, type WorkloadNode, workloadNode } from '../../../test/workload.ts'
 import { portDump } from './dump.ts'
 
 requireRoot(t)
 
 const KILLS = Number(process.env.KILLS ?? 2)
-const SEED = Number(process.env.SEED ?? Date.now() % 1_000_000)
 const P = '/api/v1'
 
 /** Echoes lines of a connection and counts numbered datagrams; tells at the end. */

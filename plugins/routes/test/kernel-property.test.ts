@@ -2,13 +2,13 @@
 import t from 'tap'
 import { chance } from '../../../test/chance.ts'
 import { requireRoot } from '../../../test/netns.ts'
+import { SEED } from '../../../test/seed.ts'
 import type { Route, Rule } from '../schemas.ts'
 import { ROUTES, RULES } from './area.ts'
 import { type Site, site } from './site.ts'
 
 requireRoot(t)
 
-const SEED = Number(process.env.SEED ?? Date.now() % 1_000_000)
 const CHANGES = 150
 const KILL_EVERY = 50
 

@@ -1,7 +1,8 @@
 /** After any sequence of changes, some refused by the kernel: the plane, a full rendering and a plain model agree. */
-import fc from 'fast-check'
+
 import t from 'tap'
 import { KernelRefusal } from '../../../dataplane/plane.ts'
+import { fc } from '../../../test/property.ts'
 import { desired } from '../desired.ts'
 import { ROUTES, RULES, routesArea } from './area.ts'
 

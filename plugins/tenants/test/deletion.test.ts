@@ -1,7 +1,8 @@
 /** A deletion takes everything along that bears the tenant's id, and nothing else; or nothing at all. */
-import fc from 'fast-check'
+
 import t from 'tap'
 import { KernelRefusal } from '../../../dataplane/plane.ts'
+import { fc } from '../../../test/property.ts'
 import { snapshot } from '../../../test/rest/snapshot.ts'
 import type { Tenant } from '../schemas.ts'
 import { P, refusal, type Tenants, tenantsArea } from './area.ts'

@@ -2,11 +2,11 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { sql } from 'drizzle-orm'
-import fc from 'fast-check'
 import t from 'tap'
 import { ApiError } from '../../../core/errors.ts'
 import { hashSecret } from '../../../core/gates/bearer.ts'
 import { system } from '../../../core/state/events.ts'
+import { fc } from '../../../test/property.ts'
 import { mintKey, revokeKey } from '../keys.ts'
 import { P, refusal, tenantsArea } from './area.ts'
 

@@ -1,7 +1,8 @@
 /** What a tenant may have: set and shown, and kept wherever something is taken for it. */
-import fc from 'fast-check'
+
 import t from 'tap'
 import { RESOURCES } from '../../../core/tenancy.ts'
+import { fc } from '../../../test/property.ts'
 import { snapshot } from '../../../test/rest/snapshot.ts'
 import { P, refusal, tenantsArea } from './area.ts'
 

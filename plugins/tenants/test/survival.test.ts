@@ -6,12 +6,12 @@ import { once } from 'node:events'
 import t from 'tap'
 import { chance } from '../../../test/chance.ts'
 import { requireRoot } from '../../../test/netns.ts'
+import { SEED } from '../../../test/seed.ts'
 import { type WorkloadNode, workloadNode } from '../../../test/workload.ts'
 
 requireRoot(t)
 
 const KILLS = Number(process.env.KILLS ?? 4)
-const SEED = Number(process.env.SEED ?? Date.now() % 1_000_000)
 const [NETWORKS, ENDPOINTS] = [8, 4]
 const P = '/api/v1'
 

@@ -2,12 +2,12 @@
 import t from 'tap'
 import { chance } from '../../../test/chance.ts'
 import { requireRoot } from '../../../test/netns.ts'
+import { SEED } from '../../../test/seed.ts'
 import type { Network } from '../schemas.ts'
 import { NETWORKS, type Site, site } from './site.ts'
 
 requireRoot(t)
 
-const SEED = Number(process.env.SEED ?? Date.now() % 1_000_000)
 const CHANGES = Number(process.env.CHANGES ?? 80)
 const KILL_EVERY = 40
 const FLOOD = '00:00:00:00:00:00'

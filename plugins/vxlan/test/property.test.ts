@@ -1,7 +1,8 @@
 /** Random sequences of changes, of private networks among them: what is applied piece by piece is what a full rendering says. */
-import fc from 'fast-check'
+
 import t from 'tap'
 import { KernelRefusal } from '../../../dataplane/plane.ts'
+import { fc } from '../../../test/property.ts'
 import { desired } from '../desired.ts'
 import { NETWORKS, vxlan } from './area.ts'
 

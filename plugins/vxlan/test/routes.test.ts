@@ -1,8 +1,9 @@
 /** Overlays over REST, over a plane in memory. */
-import fc from 'fast-check'
+
 import t from 'tap'
 import { ApiError } from '../../../core/errors.ts'
 import { KernelRefusal } from '../../../dataplane/plane.ts'
+import { fc } from '../../../test/property.ts'
 import { readMac, readSubnet, readVni, readVtep } from '../input.ts'
 import { NETWORKS, vxlan } from './area.ts'
 

@@ -1,6 +1,7 @@
 /** Names around a name: nothing that can be held lies between them, in the order of RFC 4034 §6.1. */
-import fc from 'fast-check'
+
 import t from 'tap'
+import { fc } from '../../../test/property.ts'
 import { behind, predecessor, successor, typeBitmap } from '../denial.ts'
 import { labelled, labelsOf, MAX_NAME, nameOf, textOf } from '../names.ts'
 

@@ -1,7 +1,8 @@
 /** The engine beside a model that looks through lists, after any sequence of changes. */
-import fc from 'fast-check'
+
 import t from 'tap'
 import type { DnsRecord } from '../../../dataplane/responder/entries.ts'
+import { fc } from '../../../test/property.ts'
 import { RCODE } from '../answer.ts'
 import { newCsk } from '../keys.ts'
 import { TYPE } from '../rdata.ts'

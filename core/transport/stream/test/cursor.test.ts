@@ -1,5 +1,5 @@
-import fc from 'fast-check'
 import t from 'tap'
+import { fc } from '../../../../test/property.ts'
 import { ApiError } from '../../../errors.ts'
 import type { Event } from '../../../state/events.ts'
 import { type Cursor, type Frame, openCursor, PAGE } from '../cursor.ts'

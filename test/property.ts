@@ -1,0 +1,7 @@
+/** fast-check, its cases drawn from the seed of the run. */
+import fc from 'fast-check'
+import { SEED } from './seed.ts'
+
+fc.configureGlobal({ seed: SEED })
+
+export { fc }
