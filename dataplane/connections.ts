@@ -69,6 +69,15 @@ export function openConnections(route: Netlink, netfilter: Netlink): Connections
   }
 }
 
+/** With those that pass conntrack by. */
+export function joinConnections(tracked: Connections, others: Pick<Connections, 'list' | 'end'>): Connections {
+  return {
+    ...tracked,
+    list: async (options) => [...(await tracked.list(options)), ...(await others.list())],
+    end: async (connections) => (await tracked.end(connections)) + (await others.end(connections)),
+  }
+}
+
 /** nf_conntrack_count of this process's namespace; nothing is tracked where there is no such file. */
 function count(): number {
   try {

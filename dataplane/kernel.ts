@@ -7,7 +7,7 @@ import { openBalancer, removeBalancer } from './bpf/lb/open.ts'
 import type { KindOwners } from './bpf/port/driver.ts'
 import { NO_PORTS, openPorts } from './bpf/port/open.ts'
 import { bridgedFramesMeetHooks } from './bridge-netfilter.ts'
-import { NO_CONNECTIONS, openConnections } from './connections.ts'
+import { joinConnections, NO_CONNECTIONS, openConnections } from './connections.ts'
 import { NO_DEVICES, openDevices } from './devices.ts'
 import { forwardingDriver } from './forwarding.ts'
 import { inTurn, leftClassifier } from './judges.ts'
@@ -120,11 +120,12 @@ export async function openKernel(options: KernelOptions): Promise<Plane> {
     { ...balancer.facility, ...(balancing && { detail: balancing.balancer.detail() }) },
     { ...responder.facility, restarts: responder.value?.restarts() ?? 0 },
   ])
+  const tracked = sockets ? openConnections(sockets.route, sockets.netfilter) : NO_CONNECTIONS
   return {
     ...plane,
     apply: inTurn(plane.apply),
     filter: judging?.filter ?? NO_FILTER,
-    connections: sockets ? openConnections(sockets.route, sockets.netfilter) : NO_CONNECTIONS,
+    connections: balancing ? joinConnections(tracked, balancing.connections) : tracked,
     defaultRoute: sockets?.defaultRoute ?? NO_DEFAULT_ROUTE,
     devices: sockets ? openDevices(sockets.route, sockets.generic) : NO_DEVICES,
     ports: port.value?.ports ?? NO_PORTS,

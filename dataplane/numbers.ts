@@ -209,6 +209,11 @@ export const LB_RING = 65_537
 /** Connections that are remembered; at least twice as many as are open at the peak, or the kernel gives up open ones. */
 export const LB_FLOWS4 = 262_144
 export const LB_FLOWS6 = 65_536
+/** Openings that nothing has come of yet: whoever floods the node with them drives out one another. */
+export const LB_BEGUN4 = 65_536
+export const LB_BEGUN6 = 16_384
+/** Openings a second and CPU, beyond which backends are chosen such that nothing need be known of them. */
+export const LB_OPENINGS = 125_000
 /** Connections whose client address is translated as well, and datagrams whose fragments are on their way. */
 export const LB_TRANSLATED = 65_536
 export const LB_FRAGMENTS = 8192
@@ -250,6 +255,7 @@ export const LB_PORT_COUNT = 31_744
 export const LB_UNIT_BITS = 7
 export const LB_IDLE_OPEN = 7200
 export const LB_IDLE_CLOSED = 60
+export const LB_IDLE_ENDED = 3600
 export const LB_IDLE_HALF_OPEN = 30
 export const LB_IDLE_UDP = 60
 

@@ -29,6 +29,9 @@ const ATTACH_SOCKET = {
 /** linux/if_link.h: XDP in the stack (generic) and in the driver (native). */
 const XDP_FLAGS = { generic: 2, native: 4 } as const
 
+/** linux/bpf.h: before another program; with none named, before all. */
+const BPF_F_BEFORE = 8
+
 /** enum bpf_link_type and enum bpf_cmd of linux/bpf.h */
 const LINK_TYPE = { xdp: 6, netfilter: 10, tcx: 11 } as const
 const BPF_LINK_CREATE = 28
@@ -62,9 +65,15 @@ export interface NetfilterHook {
 const NETFILTER_HOOKS = { prerouting: 0, input: 1, forward: 2, output: 3, postrouting: 4 } as const
 const NETFILTER_FAMILIES = { ipv4: 2, ipv6: 10 } as const
 
-/** Attaches a tc program behind those already on this side of the interface. */
-export async function attachTcx(program: Program, ifindex: number, direction: Direction): Promise<Link> {
-  const result = await libbpf().createLink(program.fd, ifindex, ATTACH_TCX[direction], null)
+/** Attaches a tc program to this side of the interface: behind the programs that are there, or before them. */
+export async function attachTcx(
+  program: Program,
+  ifindex: number,
+  direction: Direction,
+  place: 'last' | 'first' = 'last',
+): Promise<Link> {
+  const options = place === 'first' ? linkOptions(BPF_F_BEFORE) : null
+  const result = await libbpf().createLink(program.fd, ifindex, ATTACH_TCX[direction], options)
   return new Link(checked(result, `attach ${program.name} to tcx ${direction} of interface ${ifindex}`))
 }
 

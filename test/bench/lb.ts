@@ -14,6 +14,7 @@ import { openClassifier } from '../../dataplane/bpf/firewall/open.ts'
 import type { VipEntry } from '../../dataplane/bpf/lb/entries.ts'
 import { BALANCER_OBJECT, openBalancer, pinsOf } from '../../dataplane/bpf/lb/open.ts'
 import { ringOf } from '../../dataplane/bpf/lb/ring.ts'
+import { ticks } from '../../dataplane/bpf/lb/sockets.ts'
 import { openObject } from '../../dataplane/bpf/object.ts'
 import { ethernet, ipv4, PROTOCOL, TYPE } from '../../dataplane/bpf/port/test/packet.ts'
 import { runProgram } from '../../dataplane/bpf/test_run.ts'
@@ -24,9 +25,13 @@ import { quantile, type Report } from './figure.ts'
 const WALK_OBJECT = fileURLToPath(new URL('../../dataplane/bpf/test/walk.bpf.o', import.meta.url))
 const ROUNDS = 9
 const REPEAT = 100_000
+const SINGLES = 3000
 const CLIENT = '198.51.100.2'
-const VIPS = { nat: '203.0.113.1', direct: '203.0.113.2', turn: '203.0.113.3' } as const
+const VIPS = { nat: '203.0.113.1', direct: '203.0.113.2', turn: '203.0.113.3', wrapped: '203.0.113.4' } as const
+/** Behind a router. */
+const FAR = '10.77.0.5'
 const INSIDE = '10.9.0.11'
+const OTHER = '10.9.0.12'
 const BESIDE = '198.51.100.11'
 const MACS = { up0: '02:00:00:00:00:01', 'br-work': '02:00:00:00:00:02', client: '02:00:00:00:00:03' } as const
 const SYN = 0x02
@@ -41,14 +46,17 @@ interface Walk {
   clients: number
   address: number
   port: number
+  /** Which of the clients begins. */
+  turn?: number
 }
 
 const walk: Codec<Walk> = {
   size: 88,
-  encode(into, at, { frame, slot, clients, address, port }) {
+  encode(into, at, { frame, slot, clients, address, port, turn = 0 }) {
     into.fill(0, at, at + 88)
     frame.copy(into, at)
-    for (const [n, value] of [slot, clients - 1, address, port].entries()) into.writeUInt32LE(value, at + 64 + n * 4)
+    for (const [n, value] of [slot, clients - 1, address, port, turn].entries())
+      into.writeUInt32LE(value, at + 64 + n * 4)
   },
   decode() {
     throw new Error('walks are only written')
@@ -89,7 +97,9 @@ export async function lb(report: Report): Promise<void> {
   run('ip address add 198.51.100.1/24 dev up0')
   run('ip address add 10.9.0.1/24 dev br-work')
   run(`ip neighbour add ${INSIDE} lladdr 02:00:00:00:00:11 dev br-work`)
+  run(`ip neighbour add ${OTHER} lladdr 02:00:00:00:00:13 dev br-work`)
   run(`ip neighbour add ${BESIDE} lladdr 02:00:00:00:00:12 dev up0`)
+  run(`ip route add ${FAR} via ${BESIDE}`)
   const root = mkdtempSync(join(tmpdir(), 'stratum-bench-'))
   ensureBpffs(root)
   const onProblem = (error: unknown) => {
@@ -103,7 +113,8 @@ export async function lb(report: Report): Promise<void> {
     await driver.apply([
       { after: vip('nat', VIPS.nat, INSIDE) },
       { after: vip('direct', VIPS.direct, BESIDE, { dsr: true }) },
-      { after: vip('turn', VIPS.turn, INSIDE, { algorithm: 'round-robin' }) },
+      { after: vip('turn', VIPS.turn, OTHER, { algorithm: 'round-robin' }) },
+      { after: vip('wrapped', VIPS.wrapped, FAR, { dsr: true }) },
     ])
     await measure(root, report)
     const since = performance.now()
@@ -122,8 +133,8 @@ export async function lb(report: Report): Promise<void> {
 
 interface Lane {
   name: string
-  /** In `walked`: nothing, floor, floor and hash, load balancer. */
-  slot: 0 | 1 | 2 | 3
+  /** In `walked`: nothing, floor, floor and hash, load balancer, load balancer in a flood. */
+  slot: 0 | 1 | 2 | 3 | 4
   frame: Buffer
   clients: number
   ends: { address: number; port: number }
@@ -131,6 +142,8 @@ interface Lane {
   verdict: number
   /** Runs before the first round. */
   warm?: number
+  /** Goes on with connections that stand. */
+  established?: true
 }
 
 const REDIRECT = 7
@@ -143,8 +156,8 @@ function lanes(): Lane[] {
   const lane = (name: string, slot: Lane['slot'], frame: Buffer, clients: number, verdict: number): Lane => {
     return { name, slot, frame, clients, verdict, ends: SOURCE }
   }
-  const established = [1, 4096, 65_536, 262_144].map((n): Lane => {
-    return { ...lane(`nat_${n}`, 3, to(VIPS.nat), n, REDIRECT), warm: n }
+  const established = [1, 4096, 65_536, 131_072].map((n): Lane => {
+    return { ...lane(`nat_${n}`, 3, to(VIPS.nat), n, REDIRECT), established: true }
   })
   return [
     lane('nothing', 0, to(VIPS.nat), 1, 0),
@@ -154,13 +167,39 @@ function lanes(): Lane[] {
     ...established,
     lane('direct_1', 3, to(VIPS.direct), 1, REDIRECT),
     { ...lane('nat_back_1', 3, back, 1, REDIRECT), ends: DEST },
-    { ...lane('new_evicting', 3, to(VIPS.turn, SYN), 1 << 24, REDIRECT), warm: 700_000 },
+    { ...lane('syn_in_flood', 4, to(VIPS.direct, SYN), 1 << 24, REDIRECT) },
+    { ...lane('new_evicting', 3, to(VIPS.turn, SYN), 1 << 24, REDIRECT), warm: 200_000 },
   ]
 }
 
+/** The handshakes of so many clients, of which each part is known no longer than it takes; ns of one. */
+async function establish(play: (lane: Lane, repeat: number, turn?: number) => Promise<number>, clients: number) {
+  const part = Math.min(clients, 8192)
+  const lane = { slot: 3, clients, verdict: REDIRECT } as const
+  const open = segment([CLIENT, 5000], [VIPS.nat, 80], SYN, 'up0')
+  const answer = segment([INSIDE, 8080], [CLIENT, 5000], SYN | ACK, 'br-work')
+  const goOn = segment([CLIENT, 5000], [VIPS.nat, 80], ACK, 'up0')
+  const took: number[] = []
+  for (let turn = 0; turn < clients; turn += part) {
+    const each = [
+      await play({ ...lane, name: 'open', frame: open, ends: SOURCE }, part, turn),
+      await play({ ...lane, name: 'nat_back', frame: answer, ends: DEST }, part, turn),
+      await play({ ...lane, name: 'go_on', frame: goOn, ends: SOURCE }, part, turn),
+    ]
+    took.push(each.reduce((sum, one) => sum + one, 0))
+  }
+  return quantile(took, 0.5)
+}
+
 async function measure(root: string, report: Report): Promise<void> {
-  const object = openObject(BALANCER_OBJECT, pinsOf(root))
-  await object.load()
+  const load = async (openings: number) => {
+    const limit = Buffer.alloc(4)
+    limit.writeUInt32LE(openings)
+    const object = openObject(BALANCER_OBJECT, { ...pinsOf(root), rodata: { lb_hz: ticks(), lb_openings: limit } })
+    await object.load()
+    return object
+  }
+  const [calm, flooded] = [await load(0xffffffff), await load(0)]
   const props = openObject(WALK_OBJECT)
   await props.load()
   const walked = props.map('walked', u32, u32)
@@ -168,32 +207,32 @@ async function measure(root: string, report: Report): Promise<void> {
     props.program('nothing'),
     props.program('floor_read'),
     props.program('floor_hash'),
-    object.program('lb_in'),
+    calm.program('lb_in'),
+    flooded.program('lb_in'),
   ]
   for (const [slot, { fd }] of programs.entries()) walked.set(slot, fd)
   const walks = props.map('walks', u32, walk)
   const ifindex = (name: string) => Number(/^([0-9]+):/.exec(String(run(`ip -o link show dev ${name}`)))?.[1])
   const index = { up0: ifindex('up0'), 'br-work': ifindex('br-work') }
-  const play = async ({ frame, slot, clients, ends, verdict, name }: Lane, repeat: number) => {
-    walks.set(0, { frame, slot, clients, ...ends })
+  const play = async ({ frame, slot, clients, ends, verdict, name }: Lane, repeat: number, turn = 0) => {
+    // Clients of whom nothing is known are other ones each time.
+    const first = clients > 1 << 23 ? Math.floor(Math.random() * clients) : turn
+    walks.set(0, { frame, slot, clients, turn: first, ...ends })
     const ctx = Buffer.alloc(192)
-    ctx.writeUInt32LE(name === 'nat_back_1' ? index['br-work'] : index.up0, 40)
+    ctx.writeUInt32LE(name.startsWith('nat_back') ? index['br-work'] : index.up0, 40)
     const { retval, durationNs } = await runProgram(props.program('walk').fd, { data: frame, ctx, repeat })
     if (retval !== verdict) throw new Error(`${name} answered ${retval | 0}, not ${verdict | 0}`)
     return durationNs
   }
   const all = lanes()
   const costs = new Map(all.map(({ name }) => [name, [] as number[]]))
-  for (const lane of all) if (lane.name !== 'new_evicting') await play(lane, Math.max(2, (lane.warm ?? 1) * 2))
-  for (let round = 0; round < ROUNDS; round++) {
-    for (const lane of all.slice(0, -1))
-      costs.get(lane.name)?.push(await play(lane, REPEAT * (lane.clients > 4096 ? 4 : 1)))
+  for (const lane of all) {
+    if (lane.established) await establish(play, lane.clients)
+    await play(lane, Math.max(2, (lane.warm ?? 1) * 2))
   }
-  // Last, because it drives out what the others have.
-  const flood = all.at(-1)
-  if (flood) {
-    await play(flood, flood.warm ?? 1)
-    for (let round = 0; round < ROUNDS; round++) costs.get(flood.name)?.push(await play(flood, REPEAT))
+  for (let round = 0; round < ROUNDS; round++) {
+    for (const lane of all)
+      costs.get(lane.name)?.push(await play(lane, REPEAT * (lane.established && lane.clients > 4096 ? 4 : 1)))
   }
   const [none, hash] = ['nothing', 'floor_hash'].map((name) => quantile(costs.get(name) ?? [], 0.5))
   const net = (name: string) => quantile(costs.get(name) ?? [], 0.5) - (none ?? 0)
@@ -203,6 +242,7 @@ async function measure(root: string, report: Report): Promise<void> {
     other_pass: Math.min(45, Math.round(floor * 2.3)),
     nat_1: Math.min(75, Math.round(katran * 0.65)),
     direct_1: Math.min(65, Math.round(katran * 0.6)),
+    syn_in_flood: 80,
     new_evicting: 800,
   }
   for (const { name } of all) {
@@ -210,8 +250,28 @@ async function measure(root: string, report: Report): Promise<void> {
     const least = quantile(costs.get(name) ?? [], 0) - (none ?? 0)
     report({ figure: name, value: net(name), unit: 'ns', ...(goal !== undefined && { goal }), note: `least ${least}` })
   }
+  const shakes: number[] = []
+  for (let round = 0; round < ROUNDS; round++) shakes.push((await establish(play, 8192)) - 3 * (none ?? 0))
+  report({ figure: 'handshake', value: quantile(shakes, 0.5), unit: 'ns', note: 'three packets, of known clients' })
+  await wrapped(report, (frame) => {
+    const ctx = Buffer.alloc(192)
+    ctx.writeUInt32LE(index.up0, 40)
+    return runProgram(calm.program('lb_in').fd, { data: frame, ctx })
+  })
   props.close()
-  object.close()
+  calm.close()
+  flooded.close()
+}
+
+/** One packet a run, since the kernel wraps none twice; so only the ratio says something. */
+async function wrapped(report: Report, once: (frame: Buffer) => Promise<{ durationNs: number }>): Promise<void> {
+  const lanes = { direct: [] as number[], wrapped: [] as number[] }
+  const to = (name: keyof typeof lanes) => segment([CLIENT, 5000], [VIPS[name], 80], ACK, 'up0')
+  for (let round = 0; round < SINGLES; round++) {
+    for (const name of ['direct', 'wrapped'] as const) lanes[name].push((await once(to(name))).durationNs)
+  }
+  const ratio = quantile(lanes.wrapped, 0.5) / quantile(lanes.direct, 0.5)
+  report({ figure: 'ipip_of_direct', value: ratio, unit: 'x', note: 'single runs, that of the clock included' })
 }
 
 /** What a change of the backends costs. */

@@ -9,13 +9,17 @@ import {
   BACKEND_BYTES,
   BackendRows,
   type Family,
+  type Flow,
   type Frontend,
+  flow,
   frontend,
   type Label,
   label,
   type SettingsRow,
   settingsRow,
   sharers,
+  type Tuple,
+  tuple,
   type VipRow,
   vipRow,
 } from './rows.ts'
@@ -23,6 +27,9 @@ import {
 export interface BalancerMaps {
   vips: Record<Family, BpfMap<Frontend, VipRow>>
   served: Record<Family, BpfMap<Frontend, readonly Frontend[]>>
+  /** What clients have begun, and the connections that came of it. */
+  begun: Record<Family, BpfMap<Tuple, Flow>>
+  flows: Record<Family, BpfMap<Tuple, Flow>>
   rings: BpfMap<number, number>
   labels: BpfMap<number, Label>
   settings: BpfMap<number, SettingsRow>
@@ -45,9 +52,13 @@ export function balancerMaps(object: BpfObject): BalancerMaps {
   }
   const vips = (family: Family) => object.map(`lb_vips${family}`, frontend(family), vipRow)
   const served = (family: Family) => object.map(`lb_served${family}`, frontend(family), sharers(family))
+  const flows = (name: 'begun' | 'flows', family: Family) =>
+    object.map(`lb_${name}${family}`, tuple(family), flow(family))
   return {
     vips: { 4: vips(4), 6: vips(6) },
     served: { 4: served(4), 6: served(6) },
+    begun: { 4: flows('begun', 4), 6: flows('begun', 6) },
+    flows: { 4: flows('flows', 4), 6: flows('flows', 6) },
     rings: object.map('lb_rings', u32, u32),
     labels: object.map('lb_labels', u32, label),
     settings: object.map('lb_settings', u32, settingsRow),

@@ -12,6 +12,7 @@ import { openLink } from '../link.ts'
 import { openObject } from '../object.ts'
 import { mend, standing } from './adopt.ts'
 import type { Balancer } from './balancer.ts'
+import { balancerConnections } from './connections.ts'
 import { balancerDriver } from './driver.ts'
 import { followDevices } from './follow.ts'
 import { BalancerLinks, ifGone } from './links.ts'
@@ -45,6 +46,7 @@ export interface BalancerOptions {
 export interface OpenBalancer {
   driver: Driver
   balancer: Balancer
+  connections: ReturnType<typeof balancerConnections>
   /** Forgets idle connections and recounts the others, as is done every few seconds anyway. */
   sweep(): Promise<void>
 }
@@ -106,6 +108,7 @@ export async function openBalancer({ root, route, onProblem }: BalancerOptions):
       activeConnections: (vip, backend) => activeOf(maps, table, vip, backend),
       detail: () => detailOf(table),
     },
+    connections: balancerConnections(maps),
     sweep,
   }
 }

@@ -50,6 +50,80 @@ export const sharers = (family: Family): Codec<readonly Frontend[]> => {
   }
 }
 
+/** struct lb_tuple: a packet of a client. */
+export interface Tuple {
+  source: string
+  dest: string
+  sourcePort: number
+  destPort: number
+  protocol: Protocol
+}
+
+export const tuple = (family: Family): Codec<Tuple> => ({
+  size: 2 * bytesOf(family) + 8,
+  encode(into, at, { source, dest, sourcePort, destPort, protocol }) {
+    const ports = at + 2 * bytesOf(family)
+    into.set(addressBytes(source), at)
+    into.set(addressBytes(dest), at + bytesOf(family))
+    into.writeUInt16BE(sourcePort, ports)
+    into.writeUInt16BE(destPort, ports + 2)
+    into.writeUInt32LE(PROTOCOLS[protocol], ports + 4)
+  },
+  decode(from, at) {
+    const ports = at + 2 * bytesOf(family)
+    return {
+      source: addressText(from.subarray(at, at + bytesOf(family))),
+      dest: addressText(from.subarray(at + bytesOf(family), ports)),
+      sourcePort: from.readUInt16BE(ports),
+      destPort: from.readUInt16BE(ports + 2),
+      protocol: from.readUInt32LE(ports + 4) === PROTOCOLS.tcp ? 'tcp' : 'udp',
+    }
+  },
+})
+
+/** Bits of lb_flow.state (bpf/src/lb_maps.h). */
+export const FLOW_OPEN = 8
+export const FLOW_CLOSED = 16
+export const FLOW_TRANSLATED = 32
+export const FLOW_ENDED = 256
+
+/** struct lb_flow */
+export interface Flow {
+  /** Row of `lb_backends`. */
+  backend: number
+  generation: number
+  /** Unit of time of the last packet. */
+  last: number
+  state: number
+  ifindex: number
+  /** MAC addresses of the client and of the node. */
+  link: Buffer
+  /** What the backend takes for the client; port 0: the client itself. */
+  own: string
+  ownPort: number
+}
+
+export const flow = (family: Family): Codec<Flow> => ({
+  size: 36 + bytesOf(family),
+  encode(into, at, { backend, generation, last, state, ifindex, link, own, ownPort }) {
+    for (const [n, word] of [backend, generation, last, state, ifindex].entries()) into.writeUInt32LE(word, at + n * 4)
+    into.set(link, at + 20)
+    into.writeUInt16BE(ownPort, at + 32)
+    into.writeUInt16LE(0, at + 34)
+    into.set(addressBytes(own), at + 36)
+  },
+  decode: (from, at) => ({
+    backend: from.readUInt32LE(at),
+    generation: from.readUInt32LE(at + 4),
+    last: from.readUInt32LE(at + 8),
+    state: from.readUInt32LE(at + 12),
+    ifindex: from.readUInt32LE(at + 16),
+    link: Buffer.from(from.subarray(at + 20, at + 32)),
+    ownPort: from.readUInt16BE(at + 32),
+    own: addressText(from.subarray(at + 36, at + 36 + bytesOf(family))),
+  }),
+})
+
 /** struct lb_vip */
 export interface VipRow {
   index: number

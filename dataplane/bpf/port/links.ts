@@ -52,7 +52,8 @@ export class PortLinks {
       if (this.#stands(name)) continue
       rmSync(join(this.#dir, name), { force: true })
       try {
-        const link = await attachTcx(this.#object.program(STUBS[role][direction]), ifindex, direction)
+        // Where the load balancer is, too, which sends on what it takes: nothing that has not been proven.
+        const link = await attachTcx(this.#object.program(STUBS[role][direction]), ifindex, direction, 'first')
         link.pin(join(this.#dir, name))
         await link.close()
       } catch (error) {

@@ -63,7 +63,9 @@ struct lb_sweep {
 #define WORDS 1
 #define IN_FAMILY(name) name##4
 #define AF LB_AF_INET
+#define IN_ITS_FRAME __always_inline
 #define FLOWS STRATUM_LB_FLOWS4
+#define BEGUN STRATUM_LB_BEGUN4
 #define FIB_DEST(fib) (&(fib).ipv4_dst)
 #define FIB_SOURCE(fib) (&(fib).ipv4_src)
 #define HOP_ADDRESS(hop) (&(hop).ipv4_nh)
@@ -80,7 +82,9 @@ struct lb_sweep {
 #undef WORDS
 #undef IN_FAMILY
 #undef AF
+#undef IN_ITS_FRAME
 #undef FLOWS
+#undef BEGUN
 #undef FIB_DEST
 #undef FIB_SOURCE
 #undef HOP_ADDRESS
@@ -96,7 +100,10 @@ struct lb_sweep {
 #define WORDS 4
 #define IN_FAMILY(name) name##6
 #define AF LB_AF_INET6
+/* With the wide addresses there is not room for everything on the stack. */
+#define IN_ITS_FRAME __noinline
 #define FLOWS STRATUM_LB_FLOWS6
+#define BEGUN STRATUM_LB_BEGUN6
 #define FIB_DEST(fib) ((fib).ipv6_dst)
 #define FIB_SOURCE(fib) ((fib).ipv6_src)
 #define HOP_ADDRESS(hop) ((hop).ipv6_nh)
@@ -178,6 +185,8 @@ SEC("syscall") int lb_tidy(void *context)
 
 	bpf_for_each_map_elem(&lb_flows4, lb_visit4, &sweep, 0);
 	bpf_for_each_map_elem(&lb_flows6, lb_visit6, &sweep, 0);
+	bpf_for_each_map_elem(&lb_begun4, lb_visit_begun4, &sweep, 0);
+	bpf_for_each_map_elem(&lb_begun6, lb_visit_begun6, &sweep, 0);
 	bpf_for_each_map_elem(&lb_recounts, lb_correct, &sweep, 0);
 	return 0;
 }

@@ -63,23 +63,22 @@ static __always_inline int IN_FAMILY(lb_balance)(struct __sk_buff *skb, struct I
 {
 	struct IN_FAMILY(lb_sharers) *served;
 	struct lb_settings *settings;
-	struct lb_vip *vip = 0;
 	struct lb_hints *hints;
 	__u32 only = 0;
-	int any;
+	int any, verdict;
 
 	settings = bpf_map_lookup_elem(&lb_settings, &only);
 	hints = bpf_map_lookup_elem(&lb_hints, &only);
 	if (!settings || !hints)
 		return PASS;
 	any = settings->any_port;
-	if (IN_FAMILY(lb_may_be)(hints, t->dest, t->dest_port, t->protocol, any))
-		vip = IN_FAMILY(lb_vip_of)(t->dest, t->dest_port, t->protocol, any);
-	if (vip) {
+	if (IN_FAMILY(lb_may_be)(hints, t->dest, t->dest_port, t->protocol, any)) {
 		p->now = LB_NOW;
 		if (p->fragment & LB_FRAGMENT_FIRST)
 			IN_FAMILY(lb_keep_ports)(t, p);
-		return IN_FAMILY(lb_forward)(skb, t, p, vip);
+		verdict = IN_FAMILY(lb_forward)(skb, t, p, any);
+		if (verdict != LB_NOT_OURS)
+			return verdict;
 	}
 	if (!IN_FAMILY(lb_may_be)(hints, t->source, t->source_port, t->protocol, any))
 		return PASS;

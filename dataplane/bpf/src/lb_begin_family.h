@@ -70,9 +70,9 @@ __noinline int IN_FAMILY(lb_find_way)(struct __sk_buff *skb, struct lb_backend *
 	return 0;
 }
 
-/* Takes a port for a client that the backend is to see as `own`. 0: none is free. */
+/* Takes a port for a client that the backend is to see as `own`. 0: none is to be had. */
 __noinline int IN_FAMILY(lb_take_port)(struct IN_FAMILY(lb_tuple) *t, struct lb_backend *b,
-					      struct IN_FAMILY(lb_flow) *f)
+				       struct IN_FAMILY(lb_flow) *f)
 {
 	struct IN_FAMILY(lb_scratch) *scratch = IN_FAMILY(lb_scratch_now)();
 	struct IN_FAMILY(lb_tuple) *back;
@@ -81,14 +81,14 @@ __noinline int IN_FAMILY(lb_take_port)(struct IN_FAMILY(lb_tuple) *t, struct lb_
 	if (!t || !b || !f || !scratch)
 		return 0;
 	back = &scratch->tuple;
-	IN_FAMILY(lb_copy)(back->source, b->address);
-	IN_FAMILY(lb_copy)(back->dest, f->own);
-	back->source_port = b->port ? b->port : t->dest_port;
-	back->protocol = t->protocol;
+	IN_FAMILY(lb_back)(back, t, b, f);
 	seed = lb_hash(IN_FAMILY(lb_fold)(t->source), (__u32)t->source_port << 16 | t->dest_port, bpf_get_prandom_u32());
 	for (int i = 0; i < 32; i++) {
 		back->dest_port = bpf_htons(STRATUM_LB_PORT_FIRST + (seed + i * 977) % STRATUM_LB_PORT_COUNT);
-		if (bpf_map_update_elem(&IN_FAMILY(lb_translated), back, t, BPF_NOEXIST) == 0) {
+		if (bpf_map_lookup_elem(&IN_FAMILY(lb_translated), back))
+			continue;
+		/* Who floods the node with openings loses them, rather than that nobody else gets in. */
+		if (bpf_map_update_elem(&IN_FAMILY(lb_translating), back, t, i < 3 ? BPF_NOEXIST : BPF_ANY) == 0) {
 			f->own_port = back->dest_port;
 			return 1;
 		}
@@ -116,21 +116,14 @@ static __always_inline int IN_FAMILY(lb_taken)(struct IN_FAMILY(lb_tuple) *t, st
 			continue;
 		IN_FAMILY(lb_copy)(other->dest, served->by[i].address);
 		other->dest_port = served->by[i].port ? served->by[i].port : t->dest_port;
-		f = bpf_map_lookup_elem(&IN_FAMILY(lb_flows), other);
+		f = IN_FAMILY(lb_known)(other);
 		if (f && !(f->state & (LB_TRANSLATED | LB_CLOSED)))
 			return 1;
 	}
 	return 0;
 }
 
-/* Ends what was remembered of a connection that begins anew or elsewhere. */
-static __always_inline void IN_FAMILY(lb_end)(struct IN_FAMILY(lb_flow) *f, struct lb_backend *b)
-{
-	if ((f->state & (LB_OPEN | LB_CLOSED)) == LB_OPEN && b && b->generation == f->generation)
-		lb_count(f->backend, -1);
-}
-
-/* Makes a connection with a backend. Its row, or a negative LB_* reason. */
+/* Gives a client a backend. Its row, or a negative LB_* reason. */
 __noinline long IN_FAMILY(lb_begin)(struct __sk_buff *skb, struct IN_FAMILY(lb_tuple) *t, struct lb_packet *p,
 					   struct lb_vip *vip, struct IN_FAMILY(lb_flow) *f)
 {
@@ -141,10 +134,14 @@ __noinline long IN_FAMILY(lb_begin)(struct __sk_buff *skb, struct IN_FAMILY(lb_t
 
 	if (!t || !p || !vip || !f)
 		return -1;
+	__builtin_memset(f, 0, sizeof(*f));
+	lb_sender(skb, f->client, f->node);
 	by_source = IN_FAMILY(lb_fold)(t->source);
 	by_all = lb_hash(by_source, (__u32)t->source_port << 16 | t->dest_port, t->protocol);
 	by_source = lb_hash(by_source, 0, 0);
-	row = lb_pick(vip, by_source, by_all);
+	/* Of what opens nothing no turn can be known. */
+	row = lb_pick(vip, by_source, by_all,
+		      t->protocol == LB_PROTOCOL_TCP && (p->flood || (p->flags & (LB_SYN | LB_ACK)) != LB_SYN));
 	if (row < 0)
 		return -1 - (t->protocol == LB_PROTOCOL_TCP ? STRATUM_LB_NO_BACKEND_TCP : STRATUM_LB_NO_BACKEND_UDP);
 	f->backend = row;
@@ -158,9 +155,12 @@ __noinline long IN_FAMILY(lb_begin)(struct __sk_buff *skb, struct IN_FAMILY(lb_t
 	f->generation = b->generation;
 	f->last = p->now;
 	f->ifindex = skb->ifindex;
-	f->state = t->protocol == LB_PROTOCOL_UDP ? LB_OPEN : 0;
+	/* Where no answer is seen, or none may come, whoever goes on has a connection. */
+	f->state = t->protocol == LB_PROTOCOL_UDP || b->next_hop >> 48 & LB_WAY_LOCAL ? LB_PLAUSIBLE : 0;
 	if (vip->flags & STRATUM_LB_DSR) {
-		f->state |= LB_DIRECT;
+		f->state |= LB_DIRECT | LB_PLAUSIBLE;
+		if (p->flood)
+			return row;
 	} else {
 		/* The backend's answer comes back by itself from those only that have this node for their gateway. */
 		ifindex = (__u32)b->way;
@@ -177,9 +177,83 @@ __noinline long IN_FAMILY(lb_begin)(struct __sk_buff *skb, struct IN_FAMILY(lb_t
 			f->state |= LB_TRANSLATED;
 		}
 	}
-	if (bpf_map_update_elem(&IN_FAMILY(lb_flows), t, f, BPF_ANY))
+	if (bpf_map_update_elem(&IN_FAMILY(lb_begun), t, f, BPF_ANY))
 		return -1 - STRATUM_LB_KERNEL;
-	if (f->state & LB_OPEN)
-		lb_count(f->backend, 1);
 	return row;
+}
+
+/*
+ * What is known of a packet of no connection: 1: its flow has begun and is not over. 0: it is for a virtual address. Either
+ * is in the scratch then. LB_NOT_OURS: nothing. `any`: some virtual address stands for every port.
+ */
+__noinline int IN_FAMILY(lb_recall)(struct IN_FAMILY(lb_tuple) *t, struct lb_packet *p, int any)
+{
+	struct IN_FAMILY(lb_scratch) *scratch = IN_FAMILY(lb_scratch_now)();
+	struct IN_FAMILY(lb_flow) *known;
+	struct lb_backend *b;
+	struct lb_vip *vip;
+
+	if (!t || !p || !scratch)
+		return LB_NOT_OURS;
+	known = p->flood ? 0 : bpf_map_lookup_elem(&IN_FAMILY(lb_begun), t);
+	if (known) {
+		b = bpf_map_lookup_elem(&lb_backends, &known->backend);
+		scratch->flow = *known;
+		if (b && !IN_FAMILY(lb_is_over)(known, b, t->protocol, p))
+			return 1;
+	}
+	vip = IN_FAMILY(lb_vip_of)(t->dest, t->dest_port, t->protocol, any);
+	if (!vip)
+		return LB_NOT_OURS;
+	scratch->vip = *vip;
+	return 0;
+}
+
+/* The client goes on with what it has begun, which may make a connection of it. The backend's row, or a negative LB_* reason. */
+__noinline long IN_FAMILY(lb_go_on)(struct IN_FAMILY(lb_tuple) *t, struct lb_packet *p, struct IN_FAMILY(lb_flow) *f)
+{
+	struct IN_FAMILY(lb_flow) *known;
+
+	if (!t || !p || !f)
+		return -1;
+	f->state &= ~LB_ENDED;
+	if (f->state & LB_PLAUSIBLE && !(p->flags & (LB_SYN | LB_RST)) && IN_FAMILY(lb_establish)(t, f))
+		return -1 - STRATUM_LB_NO_PORT;
+	known = IN_FAMILY(lb_known)(t);
+	if (!known)
+		return f->backend;
+	if (known->state & LB_ENDED)
+		__sync_fetch_and_and(&known->state, ~LB_ENDED);
+	IN_FAMILY(lb_track)(known, p, LB_FIN_CLIENT);
+	return f->backend;
+}
+
+/*
+ * A packet of no connection: it opens one, goes on with what has begun, or belongs to one that the kernel has given up or
+ * another node has had. The row of its backend, its flow in the scratch; LB_NOT_OURS, or a negative LB_* reason.
+ */
+__noinline long IN_FAMILY(lb_meet)(struct __sk_buff *skb, struct IN_FAMILY(lb_tuple) *t, struct lb_packet *p, int any)
+{
+	struct IN_FAMILY(lb_scratch) *scratch = IN_FAMILY(lb_scratch_now)();
+	int begun = IN_FAMILY(lb_recall)(t, p, any);
+
+	if (begun == LB_NOT_OURS || !scratch || !t || !p)
+		return LB_NOT_OURS;
+	if (!IN_FAMILY(lb_admitted)(skb, t, begun && !(scratch->flow.state & LB_ENDED)))
+		return -1 - STRATUM_LB_DENIED;
+	return begun ? IN_FAMILY(lb_go_on)(t, p, &scratch->flow) :
+		       IN_FAMILY(lb_begin)(skb, t, p, &scratch->vip, &scratch->flow);
+}
+
+/* The client of a connection that the firewall has ended goes on. Not 0: it is still not to. */
+__noinline int IN_FAMILY(lb_resume)(struct __sk_buff *skb, struct IN_FAMILY(lb_tuple) *t, struct IN_FAMILY(lb_flow) *f)
+{
+	__u32 before;
+
+	if (!t || !f || !IN_FAMILY(lb_admitted)(skb, t, 0))
+		return -1;
+	before = __sync_fetch_and_and(&f->state, ~LB_ENDED);
+	if (before & LB_ENDED && LB_COUNTS(before & ~LB_ENDED))
+		lb_count(f->backend, 1);
+	return 0;
 }

@@ -5,8 +5,8 @@ static __always_inline int IN_FAMILY(lb_requote)(struct __sk_buff *skb, __u32 qu
 						 const struct IN_FAMILY(lb_tuple) *was,
 						 const struct IN_FAMILY(lb_change) *to)
 {
-	__u32 addresses = lb_sum16(IN_FAMILY(lb_difference)(was->source, to->source)) +
-			  lb_sum16(IN_FAMILY(lb_difference)(was->dest, to->dest));
+	__u32 addresses = lb_sum64(IN_FAMILY(lb_difference)(was->source, to->source) +
+			  IN_FAMILY(lb_difference)(was->dest, to->dest));
 	__u32 ports = (__u32)(__u16)~was->source_port + to->source_port + (__u16)~was->dest_port + to->dest_port;
 	__u32 pair = (__u32)to->dest_port << 16 | to->source_port;
 
@@ -28,8 +28,8 @@ static __always_inline int IN_FAMILY(lb_readdress)(struct __sk_buff *skb, __u32 
 
 	if ((void *)(ip + 1) > (void *)(long)skb->data_end || IP_HOPS(ip) <= 1)
 		return -1;
-	addresses = lb_sum16(IN_FAMILY(lb_difference)(IP_ADDRESS(ip->source), source)) +
-		    lb_sum16(IN_FAMILY(lb_difference)(IP_ADDRESS(ip->dest), dest));
+	addresses = lb_sum64(IN_FAMILY(lb_difference)(IP_ADDRESS(ip->source), source) +
+		    IN_FAMILY(lb_difference)(IP_ADDRESS(ip->dest), dest));
 	IN_FAMILY(lb_copy)(IP_ADDRESS(ip->source), source);
 	IN_FAMILY(lb_copy)(IP_ADDRESS(ip->dest), dest);
 	IP_HOPS(ip)--;
@@ -55,7 +55,7 @@ __noinline int IN_FAMILY(lb_tell_backend)(struct __sk_buff *skb, struct IN_FAMIL
 	scratch->tuple.source_port = quote->dest_port;
 	scratch->tuple.dest_port = quote->source_port;
 	scratch->tuple.protocol = quote->protocol;
-	f = bpf_map_lookup_elem(&IN_FAMILY(lb_flows), &scratch->tuple);
+	f = IN_FAMILY(lb_known)(&scratch->tuple);
 	if (!f)
 		return PASS;
 	b = bpf_map_lookup_elem(&lb_backends, &f->backend);

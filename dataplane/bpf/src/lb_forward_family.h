@@ -1,65 +1,14 @@
 /* Packets of clients, and what backends answer them, for one address family; included by lb_family.h. */
 
-/* A packet for a virtual address. */
-static __always_inline int IN_FAMILY(lb_forward)(struct __sk_buff *skb, struct IN_FAMILY(lb_tuple) *t,
-						 struct lb_packet *p, struct lb_vip *vip)
+/* Sends a packet of a client on to its backend. */
+static IN_ITS_FRAME int IN_FAMILY(lb_pass_on)(struct __sk_buff *skb, const struct IN_FAMILY(lb_tuple) *t,
+					       const struct lb_packet *p, const struct IN_FAMILY(lb_flow) *f,
+					       struct lb_backend *b)
 {
+	int fresh = (__u32)(b->way >> 32) != p->now;
 	struct IN_FAMILY(lb_change) to;
-	struct IN_FAMILY(lb_scratch) *scratch;
-	struct IN_FAMILY(lb_flow) *f;
-	struct lb_backend *b = 0;
 	__u32 outer;
-	int fresh;
-	long row;
 
-	f = bpf_map_lookup_elem(&IN_FAMILY(lb_flows), t);
-	if (f) {
-		b = bpf_map_lookup_elem(&lb_backends, &f->backend);
-		if (!b)
-			return LB_SHOT;
-		if (b->generation != f->generation) {
-			f = 0;
-		} else if (b->state != STRATUM_LB_UP || f->state & (LB_RESET | LB_FIN_CLIENT | LB_FIN_BACKEND)) {
-			/* A tuple that is used anew is a new connection. */
-			if ((p->flags & (LB_SYN | LB_ACK)) == LB_SYN ||
-			    (t->protocol == LB_PROTOCOL_UDP && b->state == STRATUM_LB_DOWN)) {
-				IN_FAMILY(lb_end)(f, b);
-				f = 0;
-			}
-		}
-	}
-	if (!f) {
-		if (!IN_FAMILY(lb_admitted)(skb, t, 0))
-			return lb_tally(STRATUM_LB_DENIED, LB_SHOT);
-		scratch = IN_FAMILY(lb_scratch_now)();
-		if (!scratch)
-			return LB_SHOT;
-		f = &scratch->flow;
-		__builtin_memset(f, 0, sizeof(*f));
-		lb_sender(skb, f->client, f->node);
-		row = IN_FAMILY(lb_begin)(skb, t, p, vip, f);
-		if (row < 0) {
-			if (row == -1 - STRATUM_LB_NO_BACKEND_TCP)
-				return lb_tally(STRATUM_LB_NO_BACKEND_TCP, IN_FAMILY(lb_refuse)(skb, p));
-			return lb_tally(-1 - row, LB_SHOT);
-		}
-		b = bpf_map_lookup_elem(&lb_backends, &f->backend);
-		if (!b)
-			return LB_SHOT;
-		if (t->protocol == LB_PROTOCOL_TCP && !(p->flags & LB_SYN)) {
-			f = bpf_map_lookup_elem(&IN_FAMILY(lb_flows), t);
-			if (!f)
-				return LB_SHOT;
-			IN_FAMILY(lb_track)(f, p, LB_FIN_CLIENT);
-		}
-	} else {
-		struct filter_settings *settings = filter_settings_now();
-
-		if (settings && settings->fresh && !IN_FAMILY(lb_admitted)(skb, t, 1))
-			return lb_tally(STRATUM_LB_DENIED, LB_SHOT);
-		IN_FAMILY(lb_track)(f, p, LB_FIN_CLIENT);
-	}
-	fresh = (__u32)(b->way >> 32) != p->now;
 	if (fresh)
 		IN_FAMILY(lb_find_way)(skb, b, p->now);
 	if (b->next_hop >> 48 & LB_WAY_NONE)
@@ -83,6 +32,53 @@ static __always_inline int IN_FAMILY(lb_forward)(struct __sk_buff *skb, struct I
 	return IN_FAMILY(lb_send)(skb, b, fresh);
 }
 
+/* A packet that may be for a virtual address; LB_NOT_OURS when it is not. */
+static __always_inline int IN_FAMILY(lb_forward)(struct __sk_buff *skb, struct IN_FAMILY(lb_tuple) *t,
+						 struct lb_packet *p, int any)
+{
+	struct filter_settings *settings = filter_settings_now();
+	struct IN_FAMILY(lb_scratch) *scratch;
+	struct IN_FAMILY(lb_flow) *f;
+	struct lb_backend *b = 0;
+	long row;
+
+	/* Before the virtual address, which a packet of a connection does not need. */
+	p->flood = (p->flags & (LB_SYN | LB_ACK)) == LB_SYN && lb_flooded(p->now);
+	f = p->flood ? 0 : bpf_map_lookup_elem(&IN_FAMILY(lb_flows), t);
+	if (f) {
+		b = bpf_map_lookup_elem(&lb_backends, &f->backend);
+		if (!b)
+			return LB_SHOT;
+		if (IN_FAMILY(lb_is_over)(f, b, t->protocol, p)) {
+			IN_FAMILY(lb_forget)(t, f);
+			f = 0;
+		}
+	}
+	if (f) {
+		if (settings && settings->fresh && !IN_FAMILY(lb_admitted)(skb, t, 1))
+			return lb_tally(STRATUM_LB_DENIED, LB_SHOT);
+		if (f->state & LB_ENDED && IN_FAMILY(lb_resume)(skb, t, f))
+			return lb_tally(STRATUM_LB_DENIED, LB_SHOT);
+		IN_FAMILY(lb_track)(f, p, LB_FIN_CLIENT);
+	} else {
+		scratch = IN_FAMILY(lb_scratch_now)();
+		if (!scratch)
+			return LB_SHOT;
+		f = &scratch->flow;
+		row = IN_FAMILY(lb_meet)(skb, t, p, any);
+		if (row == LB_NOT_OURS)
+			return LB_NOT_OURS;
+		if (row == -1 - STRATUM_LB_NO_BACKEND_TCP)
+			return lb_tally(STRATUM_LB_NO_BACKEND_TCP, IN_FAMILY(lb_refuse)(skb, p));
+		if (row < 0)
+			return lb_tally(-1 - row, LB_SHOT);
+		b = bpf_map_lookup_elem(&lb_backends, &f->backend);
+		if (!b)
+			return LB_SHOT;
+	}
+	return IN_FAMILY(lb_pass_on)(skb, t, p, f, b);
+}
+
 /* The flow that a packet from a backend answers; its client's tuple in `asked`. */
 static __always_inline struct IN_FAMILY(lb_flow) *
 	IN_FAMILY(lb_answered)(const struct IN_FAMILY(lb_tuple) *t, struct IN_FAMILY(lb_sharers) *served,
@@ -101,7 +97,7 @@ static __always_inline struct IN_FAMILY(lb_flow) *
 			break;
 		IN_FAMILY(lb_copy)(asked->dest, served->by[i].address);
 		asked->dest_port = served->by[i].port ? served->by[i].port : t->source_port;
-		f = bpf_map_lookup_elem(&IN_FAMILY(lb_flows), asked);
+		f = IN_FAMILY(lb_known)(asked);
 		if (!f || f->state & LB_TRANSLATED)
 			continue;
 		/* Direct server return, and the backend's way to the client leads by this node. */
@@ -116,15 +112,17 @@ static __always_inline struct IN_FAMILY(lb_flow) *
 	}
 	translated = bpf_map_lookup_elem(&IN_FAMILY(lb_translated), t);
 	if (!translated)
+		translated = bpf_map_lookup_elem(&IN_FAMILY(lb_translating), t);
+	if (!translated)
 		return 0;
 	*asked = *translated;
-	f = bpf_map_lookup_elem(&IN_FAMILY(lb_flows), asked);
+	f = IN_FAMILY(lb_known)(asked);
 	/* The port may have been somebody else's before. */
 	return f && f->state & LB_TRANSLATED && f->own_port == t->dest_port ? f : 0;
 }
 
 /* A packet from the address and port of a backend. */
-static __always_inline int IN_FAMILY(lb_answer)(struct __sk_buff *skb, struct IN_FAMILY(lb_tuple) *t,
+static IN_ITS_FRAME int IN_FAMILY(lb_answer)(struct __sk_buff *skb, struct IN_FAMILY(lb_tuple) *t,
 						struct lb_packet *p, struct IN_FAMILY(lb_sharers) *served)
 {
 	struct IN_FAMILY(lb_scratch) *scratch = IN_FAMILY(lb_scratch_now)();
@@ -132,8 +130,6 @@ static __always_inline int IN_FAMILY(lb_answer)(struct __sk_buff *skb, struct IN
 	struct IN_FAMILY(lb_change) to;
 	struct IN_FAMILY(lb_flow) *f;
 	struct lb_ethernet *e;
-	__u8 macs[12];
-	__u32 ifindex;
 
 	if (!scratch)
 		return PASS;
@@ -141,9 +137,9 @@ static __always_inline int IN_FAMILY(lb_answer)(struct __sk_buff *skb, struct IN
 	f = IN_FAMILY(lb_answered)(t, served, asked);
 	if (!f)
 		return PASS;
+	if (f->state & LB_ENDED)
+		return lb_tally(STRATUM_LB_DENIED, LB_SHOT);
 	IN_FAMILY(lb_track)(f, p, LB_FIN_BACKEND);
-	ifindex = f->ifindex;
-	__builtin_memcpy(macs, f->client, 12);
 	IN_FAMILY(lb_copy)(to.source, asked->dest);
 	IN_FAMILY(lb_copy)(to.dest, asked->source);
 	to.source_port = asked->dest_port;
@@ -153,7 +149,7 @@ static __always_inline int IN_FAMILY(lb_answer)(struct __sk_buff *skb, struct IN
 	e = (void *)(long)skb->data;
 	if ((void *)(e + 1) > (void *)(long)skb->data_end)
 		return lb_tally(STRATUM_LB_KERNEL, LB_SHOT);
-	__builtin_memcpy(e->dest, macs, 12);
+	__builtin_memcpy(e->dest, f->client, 12);
 	skb->mark = 0;
-	return bpf_redirect(ifindex, 0);
+	return bpf_redirect(f->ifindex, 0);
 }

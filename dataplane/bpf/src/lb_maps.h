@@ -170,13 +170,49 @@ struct {
 #define LB_OPEN 8    /* counted in lb_active */
 #define LB_CLOSED 16 /* and taken off again */
 #define LB_TRANSLATED 32
-#define LB_DIRECT 64 /* only the client's side is seen */
+#define LB_DIRECT 64	 /* only the client's side is seen */
+#define LB_PLAUSIBLE 128 /* what the client sends next makes it a connection */
+#define LB_ENDED 256	 /* by the firewall: the client's packets are judged anew, the backend's are dropped */
+
+/* Whether lb_active counts a flow of this state. */
+#define LB_COUNTS(state) (((state) & (LB_OPEN | LB_CLOSED | LB_ENDED)) == LB_OPEN)
 
 /* Ticks of the running kernel in a second (CONFIG_HZ). */
 const volatile __u32 lb_hz = 250;
 
 /* The count of ticks is the cheapest clock there is: one load. */
 #define LB_NOW ((__u32)(bpf_jiffies64() >> STRATUM_LB_UNIT_BITS))
+
+/* How many openings a CPU has taken down in a unit of time. */
+struct lb_pace {
+	__u32 unit;
+	__u32 count;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct lb_pace);
+} lb_paces SEC(".maps");
+
+/* Openings a second and CPU that are taken down before this is a flood. */
+const volatile __u32 lb_openings = STRATUM_LB_OPENINGS;
+
+/* Counts an opening; whether there are too many. */
+static __always_inline int lb_flooded(__u32 now)
+{
+	__u32 only = 0;
+	struct lb_pace *pace = bpf_map_lookup_elem(&lb_paces, &only);
+
+	if (!pace)
+		return 0;
+	if (pace->unit != now) {
+		pace->unit = now;
+		pace->count = 0;
+	}
+	return pace->count++ >= ((__u64)lb_openings << STRATUM_LB_UNIT_BITS) / lb_hz;
+}
 
 static __always_inline int lb_tally(__u32 row, int verdict)
 {

@@ -70,7 +70,7 @@ static __always_inline struct lb_backend *lb_own_backend(struct lb_own_key *key,
 		if (b && b->generation == *given >> 32 && b->state != STRATUM_LB_DOWN)
 			return b;
 	}
-	picked = lb_pick(vip, lb_hash(0, 0, 0), lb_hash(key->socket, key->socket >> 32, key->port));
+	picked = lb_pick(vip, lb_hash(0, 0, 0), lb_hash(key->socket, key->socket >> 32, key->port), 0);
 	if (picked < 0)
 		return 0;
 	row = picked;

@@ -8,6 +8,8 @@
 
 /* enum tcx_action_base of linux/bpf.h: go on with the next program, and then with the stack. */
 #define PASS -1
+/* A packet that was looked at in vain. No LB_* reason. */
+#define LB_NOT_OURS -100
 
 #define LB_IPV4 bpf_htons(0x0800)
 #define LB_IPV6 bpf_htons(0x86dd)
@@ -93,6 +95,8 @@ struct lb_packet {
 	__u32 now;
 	__u32 fragment; /* LB_FRAGMENT_*, and the datagram that it is of */
 	__u32 datagram;
+	/* Opens a connection in a flood of openings: what is known of its tuple is not looked up. */
+	__u32 flood;
 };
 
 #define LB_FRAGMENT_FIRST 1

@@ -75,8 +75,11 @@ static __always_inline __u32 lb_least(__u32 vip, const struct lb_ring *ring, __u
 	return best;
 }
 
-/* Row of a live backend, or -1 when there is none. `by_source` and `by_all`: hashes of the source, of the whole tuple. */
-__noinline long lb_pick(struct lb_vip *vip, __u32 by_source, __u32 by_all)
+/*
+ * Row of a live backend, or -1 when there is none. `by_source` and `by_all`: hashes of the source, of the whole tuple.
+ * `steady`: by these, so that the next packet gets the same one although nothing is known of this.
+ */
+__noinline long lb_pick(struct lb_vip *vip, __u32 by_source, __u32 by_all, int steady)
 {
 	__u32 only = 0, index, algorithm, live, turn;
 	struct lb_ring *ring;
@@ -99,6 +102,8 @@ __noinline long lb_pick(struct lb_vip *vip, __u32 by_source, __u32 by_all)
 		return lb_row(index, ring, by_all % STRATUM_LB_RING);
 	if (algorithm == STRATUM_LB_SOURCE_HASH)
 		return lb_row(index, ring, by_source % STRATUM_LB_RING);
+	if (steady)
+		return lb_row(index, ring, by_all % live);
 	turn = __sync_fetch_and_add(&ring->turn, 1);
 	if (algorithm == STRATUM_LB_LEAST_CONN)
 		return lb_least(index, ring, live, turn);

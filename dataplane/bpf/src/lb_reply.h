@@ -11,10 +11,16 @@ static __always_inline __u32 lb_sum16(__u32 sum)
 	return (sum & 0xffff) + (sum >> 16);
 }
 
+static __always_inline __u32 lb_sum64(__u64 sum)
+{
+	sum = (sum & 0xffffffff) + (sum >> 32);
+	return lb_sum16((sum & 0xffffffff) + (sum >> 32));
+}
+
 /* Makes one change of 16-bit words known to an IPv4 header's checksum (RFC 1624, equation 3). */
 static __always_inline void lb_recheck(__u16 *check, __u32 difference)
 {
-	*check = ~lb_sum16((__u16)~*check + lb_sum16(difference));
+	*check = ~lb_sum16((__u16)~*check + difference);
 }
 
 /*

@@ -8,7 +8,7 @@ struct IN_FAMILY(lb_change) {
 	__u16 dest_port;
 };
 
-/* Makes a change of addresses and ports known to the checksum of TCP or UDP. */
+/* Makes a change of addresses and ports, summed up to 16 bits, known to the checksum of TCP or UDP. */
 static __always_inline int IN_FAMILY(lb_resum)(struct __sk_buff *skb, __u32 l4, __u32 protocol, __u32 addresses,
 					       __u32 ports)
 {
@@ -17,19 +17,19 @@ static __always_inline int IN_FAMILY(lb_resum)(struct __sk_buff *skb, __u32 l4, 
 	__u16 *at = (void *)(long)skb->data + check;
 
 	if (summed == CHECKSUM_COMPLETE) {
-		bpf_l4_csum_replace(skb, check, 0, lb_sum16(addresses), BPF_F_PSEUDO_HDR | mangled);
+		bpf_l4_csum_replace(skb, check, 0, addresses, BPF_F_PSEUDO_HDR | mangled);
 		return ports == 0xffff ? 0 : bpf_l4_csum_replace(skb, check, 0, ports, mangled);
 	}
 	if ((void *)(at + 1) > (void *)(long)skb->data_end)
 		return -1;
 	if (summed == CHECKSUM_PARTIAL) {
 		/* So far there is only the sum over the pseudo header. */
-		*at = lb_sum16(*at + lb_sum16(addresses));
+		*at = lb_sum16(*at + addresses);
 		return 0;
 	}
 	if (mangled && !*at)
 		return 0;
-	sum = (__u16)~lb_sum16((__u16)~*at + lb_sum16(addresses) + ports);
+	sum = (__u16)~lb_sum16((__u16)~*at + addresses + ports);
 	*at = mangled && !sum ? 0xffff : sum;
 	return 0;
 }
@@ -51,8 +51,8 @@ static __always_inline int IN_FAMILY(lb_rewrite)(struct __sk_buff *skb, const st
 		return -1;
 	if (IP_HOPS(ip) <= 1)
 		return -1;
-	addresses = lb_sum16(IN_FAMILY(lb_difference)(t->source, to->source)) +
-		    lb_sum16(IN_FAMILY(lb_difference)(t->dest, to->dest));
+	addresses = lb_sum64(IN_FAMILY(lb_difference)(t->source, to->source) +
+		    IN_FAMILY(lb_difference)(t->dest, to->dest));
 	IN_FAMILY(lb_copy)(IP_ADDRESS(ip->source), to->source);
 	IN_FAMILY(lb_copy)(IP_ADDRESS(ip->dest), to->dest);
 	IP_HOPS(ip)--;
@@ -70,30 +70,38 @@ static __always_inline int IN_FAMILY(lb_rewrite)(struct __sk_buff *skb, const st
 	return IN_FAMILY(lb_resum)(skb, l4, t->protocol, addresses, ports);
 }
 
+/* Sends a packet to a backend by way of the neighbour table. */
+__noinline int IN_FAMILY(lb_send_by_table)(struct lb_backend *b)
+{
+	struct bpf_redir_neigh hop = {};
+
+	if (!b)
+		return LB_SHOT;
+	if (!(b->next_hop >> 48 & LB_WAY_ON_LINK))
+		return bpf_redirect_neigh((__u32)b->way, 0, 0, 0);
+	hop.nh_family = AF;
+	IN_FAMILY(lb_copy)(HOP_ADDRESS(hop), b->address);
+	return bpf_redirect_neigh((__u32)b->way, &hop, sizeof(hop), 0);
+}
+
 /* Sends a packet that is written to a backend. */
 static __always_inline int IN_FAMILY(lb_send)(struct __sk_buff *skb, struct lb_backend *b, int fresh)
 {
 	void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
-	struct bpf_redir_neigh hop = {};
-	__u32 flags = b->next_hop >> 48, ifindex = (__u32)b->way;
+	__u32 flags = b->next_hop >> 48;
 	struct lb_ethernet *e = data;
 
 	skb->mark = 0;
 	if (flags & LB_WAY_LOCAL)
 		return PASS;
 	/* Once in a while by the neighbour table, which otherwise would not notice that a machine has moved. */
-	if (flags & LB_WAY_UNRESOLVED || (fresh && flags & LB_WAY_ON_LINK)) {
-		if (!(flags & LB_WAY_ON_LINK))
-			return bpf_redirect_neigh(ifindex, 0, 0, 0);
-		hop.nh_family = AF;
-		IN_FAMILY(lb_copy)(HOP_ADDRESS(hop), b->address);
-		return bpf_redirect_neigh(ifindex, &hop, sizeof(hop), 0);
-	}
+	if (flags & LB_WAY_UNRESOLVED || (fresh && flags & LB_WAY_ON_LINK))
+		return IN_FAMILY(lb_send_by_table)(b);
 	if ((void *)(e + 1) > end)
 		return lb_tally(STRATUM_LB_KERNEL, LB_SHOT);
 	__builtin_memcpy(e->dest, &b->next_hop, 6);
 	__builtin_memcpy(e->source, &b->device, 6);
-	return bpf_redirect(ifindex, 0);
+	return bpf_redirect((__u32)b->way, 0);
 }
 
 /* Direct server return. */

@@ -61,6 +61,19 @@ struct {
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } IN_FAMILY(lb_flows) SEC(".maps");
 
+/*
+ * What clients have begun, before anything comes of it: only who has been answered by a backend and goes on has a
+ * connection, and its entry is copied to the others. So a flood of openings, or of segments of no connection, drives out
+ * its like. Entries that were copied age here.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, BEGUN);
+	__type(key, struct IN_FAMILY(lb_tuple));
+	__type(value, struct IN_FAMILY(lb_flow));
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} IN_FAMILY(lb_begun) SEC(".maps");
+
 /* Connections whose client is translated as well: what the backend sends -> what the client sends. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -69,6 +82,15 @@ struct {
 	__type(value, struct IN_FAMILY(lb_tuple));
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } IN_FAMILY(lb_translated) SEC(".maps");
+
+/* The same of those that have begun. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, BEGUN);
+	__type(key, struct IN_FAMILY(lb_tuple));
+	__type(value, struct IN_FAMILY(lb_tuple));
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} IN_FAMILY(lb_translating) SEC(".maps");
 
 /* Ports of datagrams that come in fragments, of which only the first has them. */
 struct IN_FAMILY(lb_datagram) {
@@ -86,8 +108,9 @@ struct {
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } IN_FAMILY(lb_fragments) SEC(".maps");
 
-/* What the stack has no room for: a connection while it is made, a tuple that is looked for. */
+/* What the stack has no room for: a connection while it is made and whom it is with, a tuple that is looked for. */
 struct IN_FAMILY(lb_scratch) {
+	struct lb_vip vip;
 	struct IN_FAMILY(lb_flow) flow;
 	struct IN_FAMILY(lb_tuple) tuple;
 };
@@ -130,15 +153,33 @@ static __always_inline __u32 IN_FAMILY(lb_fold)(const __u32 *address)
 	return folded;
 }
 
-/* Checksum difference of one address for another. */
-static __always_inline __u32 IN_FAMILY(lb_difference)(const __u32 *before, const __u32 *after)
+/* Checksum difference of one address for another; several may be added before lb_sum64(). */
+static __always_inline __u64 IN_FAMILY(lb_difference)(const __u32 *before, const __u32 *after)
 {
 	__u64 sum = 0;
 
 	for (int i = 0; i < WORDS; i++)
 		sum += (__u64)(__u32)~before[i] + after[i];
-	sum = (sum & 0xffffffff) + (sum >> 32);
-	return (sum & 0xffffffff) + (sum >> 32);
+	return sum;
+}
+
+/* A connection, or what is to become one. */
+static __always_inline struct IN_FAMILY(lb_flow) *IN_FAMILY(lb_known)(const struct IN_FAMILY(lb_tuple) *t)
+{
+	struct IN_FAMILY(lb_flow) *f = bpf_map_lookup_elem(&IN_FAMILY(lb_flows), t);
+
+	return f ? f : bpf_map_lookup_elem(&IN_FAMILY(lb_begun), t);
+}
+
+/* The tuple by which the backend answers a client that is translated. */
+static __always_inline void IN_FAMILY(lb_back)(struct IN_FAMILY(lb_tuple) *back, const struct IN_FAMILY(lb_tuple) *t,
+					       const struct lb_backend *b, const struct IN_FAMILY(lb_flow) *f)
+{
+	IN_FAMILY(lb_copy)(back->source, b->address);
+	IN_FAMILY(lb_copy)(back->dest, f->own);
+	back->source_port = b->port ? b->port : t->dest_port;
+	back->dest_port = f->own_port;
+	back->protocol = t->protocol;
 }
 
 static __always_inline struct lb_vip *IN_FAMILY(lb_vip_of)(const __u32 *address, __u16 port, __u16 protocol, int any)

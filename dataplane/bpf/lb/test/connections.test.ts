@@ -161,6 +161,7 @@ t.test('a UDP flow leaves a backend that is down, and stays at one that drains',
   t.equal((await client.tell('flow', flow))[0]?.split(' ')[0], name)
   await it.put(become('down'), become('draining'))
   t.not((await client.tell('flow', flow))[0]?.split(' ')[0], name)
+  await client.tell('flow', flow)
   t.equal(
     active().reduce((sum, one) => sum + one, 0),
     1,
@@ -253,6 +254,8 @@ t.test('a virtual address that is made anew knows nothing of the connections of 
   await it.apply({ before: entry })
   const other = vip({ id: 'other', key: 'lb/vip/other', protocol: 'udp', backends: [backend(2)] })
   await it.put(other)
+  t.match(await client.tell('flow', flow), [/^b2 /])
+  t.equal(it.balancer.balancer.activeConnections('other', 'b2'), 0, 'one datagram is no connection')
   t.match(await client.tell('flow', flow), [/^b2 /])
   t.equal(it.balancer.balancer.activeConnections('other', 'b2'), 1)
   await it.apply({ before: other })

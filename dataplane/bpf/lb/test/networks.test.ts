@@ -1,8 +1,14 @@
 import '../../../../test/inside.ts'
+import { join } from 'node:path'
+import koffi from 'koffi'
 import t from 'tap'
 import { requireRoot } from '../../../../test/netns.ts'
 import { openKernel } from '../../../kernel.ts'
+import { layoutDir } from '../../bpffs.ts'
+import { checked, libbpf } from '../../libbpf.ts'
+import { openLink } from '../../link.ts'
 import { binding, net } from '../../port/entries.ts'
+import { ifindex } from '../../test/support.ts'
 import { backend, backendAddress, CLIENT, lab, outsideAddress, tallied, VIP, vip } from './lab.ts'
 
 requireRoot(t)
@@ -66,5 +72,40 @@ t.test('a network that this node is no gateway of has no way to a virtual addres
   t.same(unheard, ['timeout'], 'the node is not the gateway of this network')
   await plane.apply([{ before: entry }, ...bound.map((before) => ({ before })), { before: closed }])
 })
+
+t.test('the guard of br-work stands before the load balancer, whoever came last', async (t) => {
+  const entry = vip({ backends: [backend(1)] })
+  await plane.apply([network, ...bound, entry].map((after) => ({ after })))
+  const guard = join(layoutDir(it.root), 'links', `host-${ifindex('br-work')}-ingress`)
+  const own = join(layoutDir(join(it.root, 'lb')), 'links', String(ifindex('br-work')))
+  const order = async () => [await programOf(guard), await programOf(own)]
+  t.same(await attached(), await order())
+  // As when br-work is made anew, and the load balancer hears of it first.
+  await openLink(guard).detach()
+  t.equal((await attached()).length, 1)
+  await plane.observe()
+  t.same(await attached(), await order())
+  await plane.apply([{ before: entry }, ...bound.map((before) => ({ before })), { before: network }])
+})
+
+async function programOf(pin: string): Promise<number> {
+  const link = openLink(pin)
+  const { programId } = link.info()
+  await link.close()
+  return programId
+}
+
+/** Ids of the programs at tcx ingress of br-work, in their order (struct bpf_attr.query of linux/bpf.h). */
+async function attached(): Promise<number[]> {
+  const ids = new Uint32Array(8)
+  const attributes = Buffer.alloc(64)
+  attributes.writeUInt32LE(ifindex('br-work'), 0)
+  attributes.writeUInt32LE(46, 4)
+  attributes.writeBigUInt64LE(koffi.address(ids), 16)
+  attributes.writeUInt32LE(ids.length, 24)
+  const BPF_PROG_QUERY = 16
+  checked(await libbpf().bpf(BPF_PROG_QUERY, attributes), 'ask for the programs')
+  return [...ids.subarray(0, attributes.readUInt32LE(24))]
+}
 
 t.same(it.problems, [])
