@@ -58,7 +58,9 @@ export interface BuildOptions {
   environment: Readonly<Record<string, string | undefined>>
   log: FastifyBaseLogger
   /** Its `lock` is the file that processes of the plane must keep open while they touch the kernel. */
-  openPlane: (options: Required<Omit<KernelOptions, 'bpfDir' | 'responderSocket' | 'classifier'>>) => Promise<Plane>
+  openPlane: (
+    options: Required<Omit<KernelOptions, 'bpfDir' | 'responderSocket' | 'classifier' | 'balancer'>>,
+  ) => Promise<Plane>
   /** Test seams: the clock, the store, areas that have no folder, and the names of those that shall be loaded. */
   now?: () => Date
   openStore?: (stateDir: string) => Store

@@ -5,7 +5,7 @@ import { parseArgs } from 'node:util'
 import { openKernel } from '../dataplane/kernel.ts'
 import { followState } from './agent-state.ts'
 import { type Agent, build } from './app.ts'
-import { controlSocket, mayClassify, type Places, placesFrom, responderSocket } from './environment.ts'
+import { allowedFrom, controlSocket, type Places, placesFrom, responderSocket } from './environment.ts'
 import { openLog } from './observe/log.ts'
 import { quickstart } from './quickstart.ts'
 import { openServices, type Service } from './services.ts'
@@ -35,7 +35,7 @@ export async function main(): Promise<void> {
   }
   const environment = process.env
   const places = placesFrom(environment)
-  const classifier = mayClassify(environment)
+  const allowed = allowedFrom(environment)
   const log = openLog('info')
   mkdirSync(places.runDir, { recursive: true, mode: 0o755 })
   const first = values.quickstart ? quickstart.prepare(places) : undefined
@@ -49,7 +49,7 @@ export async function main(): Promise<void> {
         ...options,
         bpfDir: places.bpfDir,
         responderSocket: responderSocket(places),
-        classifier,
+        ...allowed,
       }),
   })
   const control = await listenControl(agent.app.routing.bind(agent.app), controlSocket(places))

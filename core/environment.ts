@@ -16,13 +16,22 @@ export function placesFrom(environment: Readonly<Record<string, string | undefin
   }
 }
 
-/**
- * Whether the firewall's rules may be judged by the eBPF classifier: unless STRATUM_CLASSIFIER is `off`.
- * @throws Error for any other word than on and off
- */
-export function mayClassify({ STRATUM_CLASSIFIER: word = '' }: Readonly<Record<string, string | undefined>>): boolean {
-  if (!['', 'on', 'off'].includes(word)) throw new Error('STRATUM_CLASSIFIER must be on or off')
-  return word !== 'off'
+/** Where eBPF may do the work; what it may not do is nft's, also where the kernel could do better. */
+export interface Allowed {
+  /** Judging by the rules of the firewall: unless STRATUM_CLASSIFIER is `off`. */
+  classifier: boolean
+  /** Balancing, which needs the classifier: unless STRATUM_BALANCER is `off`. */
+  balancer: boolean
+}
+
+/** @throws Error for any other word than on and off */
+export function allowedFrom(environment: Readonly<Record<string, string | undefined>>): Allowed {
+  const allows = (name: string): boolean => {
+    const word = environment[name] ?? ''
+    if (!['', 'on', 'off'].includes(word)) throw new Error(`${name} must be on or off`)
+    return word !== 'off'
+  }
+  return { classifier: allows('STRATUM_CLASSIFIER'), balancer: allows('STRATUM_BALANCER') }
 }
 
 export const responderSocket = (places: Places): string => `${places.runDir}/responder.sock`

@@ -20,6 +20,8 @@ export interface Connection {
   dport: number
   /** What answers look like. */
   reply: Required<Tuple>
+  /** Answered, and over TCP neither being opened nor being ended. */
+  established: boolean
 }
 
 /** Where packets of an address come in. */
@@ -29,8 +31,11 @@ export interface Ingress {
 }
 
 export interface Connections {
-  /** Those that came in from elsewhere, with `own` also those that the node opened. Some 10 ms, whatever their number. */
-  list(options?: { own?: boolean }): Promise<Connection[]>
+  /**
+   * Those that came in from elsewhere, with `own` also those that the node opened; of one protocol to one address where
+   * `to` says so. Some 10 ms, whatever their number.
+   */
+  list(options?: { own?: boolean; to?: { dst: string; protocol: number } }): Promise<Connection[]>
   /** How many conntrack knows, those of the node itself included; costs nothing, however many. */
   count(): number
   /** Conntrack holds neither device nor MAC: they are where the way back to the address leads now. */
@@ -49,10 +54,13 @@ export const NO_CONNECTIONS: Connections = {
 export function openConnections(route: Netlink, netfilter: Netlink): Connections {
   const entries = new WeakMap<Connection, Conntrack>()
   return {
-    async list({ own = false } = {}) {
+    async list({ own = false, to } = {}) {
       const addresses = own ? [] : await listAddresses(route)
       const spared = new Set(addresses.map(({ cidr }) => cidr.slice(0, cidr.indexOf('/'))))
-      const found = await listConntrack(netfilter, { where: ({ src }) => !spared.has(src) })
+      const found = await listConntrack(netfilter, {
+        where: ({ src }) => !spared.has(src),
+        ...(to && { filter: { dst: to.dst, proto: to.protocol } }),
+      })
       return found.map((entry) => {
         const connection = asConnection(entry)
         entries.set(connection, entry)
@@ -88,8 +96,16 @@ function count(): number {
   }
 }
 
-function asConnection({ version, proto, src, dst, sport = 0, dport = 0, reply }: Conntrack): Connection {
-  return { family: version, protocol: proto, src, dst, sport, dport, reply: { sport: 0, dport: 0, ...reply } }
+/** linux/netfilter/nf_conntrack_common.h and nf_conntrack_tcp.h */
+const IPS_SEEN_REPLY = 2
+const TCP_CONNTRACK_ESTABLISHED = 3
+
+function asConnection(entry: Conntrack): Connection {
+  const { version, proto, src, dst, sport = 0, dport = 0, reply, status, tcpState } = entry
+  const established =
+    (status & IPS_SEEN_REPLY) !== 0 && (tcpState === undefined || tcpState === TCP_CONNTRACK_ESTABLISHED)
+  const answers = { sport: 0, dport: 0, ...reply }
+  return { family: version, protocol: proto, src, dst, sport, dport, reply: answers, established }
 }
 
 async function locate(route: Netlink, address: string): Promise<Ingress> {

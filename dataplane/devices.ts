@@ -6,7 +6,7 @@ import { type BondState, readBond } from './netlink/bond.ts'
 import { type FdbRow, listFdb } from './netlink/fdb.ts'
 import { type Link, listLinks } from './netlink/link.ts'
 import { openMonitor, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR } from './netlink/monitor.ts'
-import { lookupUse, type OwnUse } from './netlink/own-use.ts'
+import { lookupUse, lookupWorkload, type OwnUse } from './netlink/own-use.ts'
 import type { Netlink } from './netlink/socket.ts'
 import { listNics, type Nic } from './nics.ts'
 
@@ -28,6 +28,8 @@ export interface Devices {
    * like; undefined when packets to it would leave the node. Rejects with {@link KernelError}.
    */
   useOf(address: string): Promise<OwnUse | undefined>
+  /** The device behind which a machine has this very address, by a route for it alone. Rejects with {@link KernelError}. */
+  workloadAt(address: string): Promise<string | undefined>
   /** Whether bridged frames meet the IP hooks of this node. */
   bridgedFramesMeetHooks(): boolean
   /** Ends that, for every bridge of this node. Throws without privilege. */
@@ -42,6 +44,7 @@ export const openDevices = (route: Netlink, generic: Netlink): Devices => ({
   fdb: (index) => listFdb(route, index),
   nics: () => listNics(route, generic),
   useOf: (address) => lookupUse(route, address),
+  workloadAt: (address) => lookupWorkload(route, address),
   bridgedFramesMeetHooks,
   keepBridgedFramesFromHooks,
 })
@@ -55,6 +58,7 @@ export const NO_DEVICES: Devices = {
   fdb: async () => [],
   nics: async () => [],
   useOf: async () => undefined,
+  workloadAt: async () => undefined,
   bridgedFramesMeetHooks: () => false,
   keepBridgedFramesFromHooks: () => {},
 }

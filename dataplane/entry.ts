@@ -6,6 +6,7 @@
  */
 import { type FilterEntry, filterFingerprint, isFilter } from './bpf/firewall/entries.ts'
 import { isVip, type VipEntry, vipFingerprint } from './bpf/lb/entries.ts'
+import type { LeftBalancer } from './bpf/lb/left.ts'
 import { type PortEntry, portFingerprint } from './bpf/port/entries.ts'
 import { digest } from './digest.ts'
 import { isNetlink, type NetlinkEntry } from './netlink/entries.ts'
@@ -19,6 +20,7 @@ export type Entry =
   | SetElement
   | FilterEntry
   | VipEntry
+  | LeftBalancer
   | PortEntry
   | NetlinkEntry
   | ResponderEntry
@@ -108,6 +110,8 @@ export function fingerprint(entry: Entry): string {
   if (isFilter(entry)) return filterFingerprint(entry)
   if (isVip(entry)) return vipFingerprint(entry)
   switch (entry.kind) {
+    case 'left_balancer':
+      return entry.kind
     case 'forwarding':
       return `forwarding ${entry.device}`
     case 'rule':

@@ -1,8 +1,10 @@
 /**
  * Who judges the packets of the firewall: the classifier, or nft rule by rule. When one takes over from the other, every
- * packet is judged meanwhile, and what a default deny spares is spared.
+ * packet is judged meanwhile, and what a default deny spares is spared. So it is with virtual addresses, when the programs
+ * take over from nft: they are before it, so both may be there.
  */
 import type { FilterDefault } from './bpf/firewall/entries.ts'
+import { isFallback } from './bpf/lb/fallback.ts'
 import { type Chain, type Entry, isFrame, type OrderedRule, type Passage, type SetElement } from './entry.ts'
 import { type Driver, type Plane, UncertainOutcome } from './plane.ts'
 
@@ -31,9 +33,13 @@ function turnOf(diff: readonly Passage[]): 'begins' | 'ends' | undefined {
  */
 export function steps(diff: readonly Passage[]): [readonly Passage[], readonly Passage[]] {
   const turn = turnOf(diff)
-  if (turn === undefined) return [diff, []]
-  const last = (passage: Passage) =>
-    leavesNft(passage) || (turn === 'begins' && isNft(passage.before) && isNft(passage.after))
+  const balances = diff.some(({ before, after }) => before === undefined && after?.kind === 'vip')
+  if (turn === undefined && !balances) return [diff, []]
+  const last = (passage: Passage) => {
+    if (isFallback(passage.before)) return balances && leavesNft(passage)
+    if (turn === undefined) return false
+    return leavesNft(passage) || (turn === 'begins' && isNft(passage.before) && isNft(passage.after))
+  }
   return [diff.filter((passage) => !last(passage)), diff.filter(last)]
 }
 

@@ -2,8 +2,9 @@
 import { NO_FILTER } from './bpf/firewall/filter.ts'
 import { takeOffClassifier } from './bpf/firewall/left.ts'
 import { classifierAttached, openClassifier } from './bpf/firewall/open.ts'
-import { NO_BALANCER } from './bpf/lb/balancer.ts'
-import { openBalancer, removeBalancer } from './bpf/lb/open.ts'
+import { byNft } from './bpf/lb/balancer.ts'
+import { leftBalancer } from './bpf/lb/left.ts'
+import { openBalancer } from './bpf/lb/open.ts'
 import type { KindOwners } from './bpf/port/driver.ts'
 import { NO_PORTS, openPorts } from './bpf/port/open.ts'
 import { bridgedFramesMeetHooks } from './bridge-netfilter.ts'
@@ -35,6 +36,8 @@ export interface KernelOptions {
   onProblem(error: unknown): void
   /** false: the rules of the firewall are judged by nft, also where the kernel could do better. Default: true. */
   classifier?: boolean
+  /** The same of the load balancer. */
+  balancer?: boolean
   /** Path of the control socket of the process that answers DNS and DHCP. */
   responderSocket: string
   /** Told when a driver has lost by itself what it held, so that it must be brought to what shall be. */
@@ -85,16 +88,12 @@ export async function openKernel(options: KernelOptions): Promise<Plane> {
     return openPorts({ root, route: sockets.route, nft: driver.beside, owners: options.portKinds, onProblem })
   })
   const balancer = await attempt('balancer', 'virtual addresses in eBPF', async () => {
-    try {
-      if (!sockets || !classifier.value) throw new Error('needs netlink and the classifier')
-      return await openBalancer({ root, route: sockets.route, onProblem })
-    } catch (error) {
-      // What an earlier agent has attached would take packets that are nft's now.
-      await removeBalancer(root)
-      throw error
-    }
+    if (options.balancer === false) throw new Error('switched off (STRATUM_BALANCER=off)')
+    if (!sockets || !classifier.value) throw new Error('needs netlink and the classifier')
+    return openBalancer({ root, route: sockets.route, onProblem })
   })
   const balancing = balancer.value
+  const balancers = balancing?.balancer ?? byNft(balancer.facility.detail)
   const responder = await attempt('responder', 'answers DNS and DHCP', () =>
     openResponder({ path: options.responderSocket, onProblem: options.onProblem, onLoss: options.onLoss }),
   )
@@ -103,7 +102,8 @@ export async function openKernel(options: KernelOptions): Promise<Plane> {
   const drivers = [
     ...[judging?.rules, driver, judging?.defaults],
     ...[port.value?.driver, balancing?.driver, writing?.value, forwardingDriver(), responder.value],
-    // Without nft nobody would judge in its place.
+    // Without nft nobody would balance and judge in their place.
+    driver && !balancing ? leftBalancer(root) : undefined,
     driver && !judging
       ? leftClassifier(
           () => classifierAttached(root),
@@ -117,7 +117,7 @@ export async function openKernel(options: KernelOptions): Promise<Plane> {
     bonding.facility,
     { ...classifier.facility, ...(judging && { detail: judging.filter.detail() }) },
     portFacility(port.facility),
-    { ...balancer.facility, ...(balancing && { detail: balancing.balancer.detail() }) },
+    { ...balancer.facility, ...(balancing && { detail: balancers.detail() }) },
     { ...responder.facility, restarts: responder.value?.restarts() ?? 0 },
   ])
   const tracked = sockets ? openConnections(sockets.route, sockets.netfilter) : NO_CONNECTIONS
@@ -129,7 +129,7 @@ export async function openKernel(options: KernelOptions): Promise<Plane> {
     defaultRoute: sockets?.defaultRoute ?? NO_DEFAULT_ROUTE,
     devices: sockets ? openDevices(sockets.route, sockets.generic) : NO_DEVICES,
     ports: port.value?.ports ?? NO_PORTS,
-    balancer: balancing?.balancer ?? NO_BALANCER,
+    balancer: balancers,
     leases: responder.value?.leases ?? NO_LEASES,
     addExpiring: async (set, elements) => driver?.addExpiring(set, elements),
     async close() {

@@ -32,6 +32,8 @@ export interface FakePlane extends Plane {
 export interface FakeOptions {
   /** The firewall's rules are judged by the classifier; otherwise by nft. */
   classifier?: boolean
+  /** false: nft balances. */
+  balancer?: boolean
 }
 
 const KINDS: Plane['kinds'] = new Set([
@@ -39,16 +41,15 @@ const KINDS: Plane['kinds'] = new Set([
   ...(['net', 'binding', 'macbind', 'vlan', 'tenant_net', 'uplink', 'overlay'] as const),
   ...NETLINK_KINDS,
   ...RESPONDER_KINDS,
-  'vip',
 ])
 
-const FACILITIES = ['nft', 'netlink', 'bonding', 'port', 'responder', 'balancer']
+const FACILITIES = ['nft', 'netlink', 'bonding', 'port', 'responder']
 
-export function fakePlane({ classifier = false }: FakeOptions = {}): FakePlane {
+export function fakePlane({ classifier = false, balancer: accelerated = true }: FakeOptions = {}): FakePlane {
   const entries = new Map<string, Entry>()
   const connected = new Map<string, number>()
   const balancer: Balancer = {
-    accelerated: true,
+    accelerated,
     activeConnections: (vip, backend) => connected.get(`${vip}/${backend}`) ?? 0,
     detail: () => 'a plane in memory',
   }
@@ -68,9 +69,14 @@ export function fakePlane({ classifier = false }: FakeOptions = {}): FakePlane {
     balancer,
     applied: 0,
     meddled: false,
-    kinds: classifier ? new Set([...KINDS, 'filter', 'filter_default']) : KINDS,
+    kinds: new Set([
+      ...KINDS,
+      ...(classifier ? (['filter', 'filter_default'] as const) : []),
+      accelerated ? 'vip' : 'left_balancer',
+    ]),
     check: () => [
       ...FACILITIES.map((name) => ({ name, available: true, detail: 'fake' })),
+      { name: 'balancer', available: accelerated, detail: 'fake' },
       { name: 'classifier', available: classifier, detail: classifier ? plane.filter.detail() : 'a plane in memory' },
     ],
     async observe() {

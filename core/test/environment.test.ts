@@ -1,11 +1,15 @@
 /** What the environment of the agent says, and what it is told when it is misspelt. */
 import t from 'tap'
-import { mayClassify, placesFrom } from '../environment.ts'
+import { allowedFrom, placesFrom } from '../environment.ts'
 
-t.test('the classifier is used unless it is switched off, and another word is refused', async (t) => {
-  for (const STRATUM_CLASSIFIER of [undefined, '', 'on']) t.equal(mayClassify({ STRATUM_CLASSIFIER }), true)
-  t.equal(mayClassify({ STRATUM_CLASSIFIER: 'off' }), false)
-  t.throws(() => mayClassify({ STRATUM_CLASSIFIER: '0' }), { message: 'STRATUM_CLASSIFIER must be on or off' })
+t.test('eBPF is used unless it is switched off, and another word is refused', async (t) => {
+  for (const word of [undefined, '', 'on']) {
+    const allowed = allowedFrom({ STRATUM_CLASSIFIER: word, STRATUM_BALANCER: word })
+    t.same(allowed, { classifier: true, balancer: true })
+  }
+  t.same(allowedFrom({ STRATUM_CLASSIFIER: 'off' }), { classifier: false, balancer: true })
+  t.same(allowedFrom({ STRATUM_BALANCER: 'off' }), { classifier: true, balancer: false })
+  t.throws(() => allowedFrom({ STRATUM_BALANCER: '0' }), { message: 'STRATUM_BALANCER must be on or off' })
 })
 
 t.test('places have their defaults', async (t) => {

@@ -12,6 +12,7 @@ export const CONNTRACK_DELETE = 0x102
 const CTA_TUPLE_ORIG = 1
 const CTA_TUPLE_REPLY = 2
 const CTA_STATUS = 3
+const CTA_PROTOINFO = 4
 const CTA_MARK = 8
 const CTA_ID = 12
 const CTA_ZONE = 18
@@ -23,6 +24,8 @@ const CTA_TUPLE_PROTO = 2
 const CTA_TUPLE_ZONE = 3
 /** CTA_IP_V4_SRC and CTA_IP_V6_SRC; the destination is the next number. */
 const CTA_IP_SRC = { 4: 1, 6: 3 } as const
+/** Both CTA_PROTOINFO_TCP and CTA_PROTOINFO_TCP_STATE. */
+const CTA_PROTOINFO_TCP = 1
 const CTA_PROTO_NUM = 1
 const CTA_PROTO_SRC_PORT = 2
 const CTA_PROTO_DST_PORT = 3
@@ -69,6 +72,8 @@ export interface Conntrack extends Tuple {
   zoneDirection?: 'original' | 'reply'
   /** IPS_* bits of linux/netfilter/nf_conntrack_common.h. */
   status: number
+  /** enum tcp_conntrack of linux/netfilter/nf_conntrack_tcp.h, for TCP. */
+  tcpState?: number
   mark: number
 }
 
@@ -90,6 +95,7 @@ export function decodeConntrack(payload: Buffer): Conntrack | undefined {
   const reply = nested(attributes, CTA_TUPLE_REPLY)
   const protocol = nested(original, CTA_TUPLE_PROTO)
   const icmp = decodeIcmp(protocol, version)
+  const tcpState = attributes.nested(CTA_PROTOINFO)?.nested(CTA_PROTOINFO_TCP)?.u8(CTA_PROTOINFO_TCP)
   return {
     version,
     proto: required(protocol.u8(CTA_PROTO_NUM)),
@@ -99,6 +105,7 @@ export function decodeConntrack(payload: Buffer): Conntrack | undefined {
     id: required(attributes.u32Be(CTA_ID)),
     ...decodeZone(attributes, original, reply),
     status: attributes.u32Be(CTA_STATUS) ?? 0,
+    ...(tcpState !== undefined && { tcpState }),
     mark: attributes.u32Be(CTA_MARK) ?? 0,
   }
 }

@@ -28,6 +28,8 @@ export const RT_TABLE_MAIN = 254
 /** In a deletion: whatever the scope. */
 const RT_SCOPE_NOWHERE = 255
 const RTNH_F_ONLINK = 4
+/** In a question: the route itself, not what follows from it. */
+const RTM_F_FIB_MATCH = 0x2000
 /** struct rtmsg */
 const HEADER_SIZE = 12
 
@@ -199,6 +201,18 @@ export async function lookupRoute(
     ...(gateway !== undefined && { gateway }),
     ...(prefsrc !== undefined && { prefsrc }),
   }
+}
+
+/** The route by which {@link lookupRoute} finds its way. Rejects as that does. */
+export async function matchedRoute(netlink: Netlink, dst: string): Promise<Route | undefined> {
+  const bytes = addressBytes(dst)
+  const family = addressFamily(bytes.length === 4 ? 4 : 6)
+  const payload = new Payload()
+    .raw(header({ family, length: bytes.length * 8, flags: RTM_F_FIB_MATCH }))
+    .bytes(RTA_DST, bytes)
+    .finish()
+  const answers = await netlink.ask({ type: RTM_GETROUTE, flags: 0, payload })
+  return answers.map((answer) => decodeRoute(answer.payload)).find((found) => found !== undefined)
 }
 
 function matches(route: Route, { version, table, protocol }: RouteFilter): boolean {

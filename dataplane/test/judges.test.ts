@@ -1,6 +1,8 @@
 /** The order of the steps in which the classifier and nft relieve each other, over drivers that write down what they are told. */
 import t from 'tap'
 import type { FilterDefault, FilterRule } from '../bpf/firewall/entries.ts'
+import type { VipEntry } from '../bpf/lb/entries.ts'
+import { fallbackChains, fallbackRules } from '../bpf/lb/fallback.ts'
 import { type Chain, DAMAGED, type Entry, fingerprint, type OrderedRule, type Passage } from '../entry.ts'
 import { inTurn, leftClassifier, steps } from '../judges.ts'
 import { type Driver, joinDrivers, KernelRefusal, UncertainOutcome } from '../plane.ts'
@@ -155,4 +157,25 @@ t.test('entries of the classifier are the same when all is the same that the ker
   const prints = [filter, admits, denies, ...others].map(fingerprint)
   t.equal(new Set(prints).size, prints.length)
   t.equal(fingerprint({ ...filter, key: 'another' }), fingerprint(filter))
+})
+
+t.test('the programs balance before nft does so no longer', (t) => {
+  const entry: VipEntry = {
+    kind: 'vip',
+    key: 'lb/vip/web',
+    id: 'web',
+    address: '192.0.2.10',
+    port: 80,
+    protocol: 'tcp',
+    algorithm: 'maglev',
+    dsr: false,
+    backends: [{ id: 'b1', address: '10.0.0.1', port: 80, weight: 1, state: 'up' }],
+  }
+  const leaves = [...fallbackRules(entry, 1), ...fallbackChains].map((before) => ({ before }))
+  const comes = { after: entry }
+  t.same(steps([...leaves, comes]), [[comes], leaves])
+  t.same(steps([{ before: rule }, ...leaves, comes]), [[{ before: rule }, comes], leaves], 'nothing else waits')
+  const change = [...leaves, { before: entry, after: { ...entry, backends: [] } }]
+  t.same(steps(change), [change, []], 'a change of nft alone is one step')
+  t.end()
 })

@@ -21,7 +21,7 @@ export type Predicate = (flow: Flow) => boolean
 /** IP protocol numbers of those that rules name. */
 export const PROTOCOLS: Readonly<Record<string, number>> = { icmp: 1, tcp: 6, udp: 17 }
 
-export function flowOf({ family, protocol, src, dst, sport, dport }: Omit<Connection, 'reply'>): Flow {
+export function flowOf({ family, protocol, src, dst, sport, dport }: Omit<Connection, 'reply' | 'established'>): Flow {
   return { family, protocol, src: address(src), dst: address(dst), sport, dport }
 }
 

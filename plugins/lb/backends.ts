@@ -2,6 +2,7 @@
 import { eq } from 'drizzle-orm'
 import type { Change, Db, EventDraft } from '../../core/area.ts'
 import { alreadyExists, conflict, limitReached, notFound } from '../../core/errors.ts'
+import { LB_PLACES, LB_SHARERS } from '../../dataplane/numbers.ts'
 import { vipRef } from './desired.ts'
 import { readAddress, readBackend, shown } from './input.ts'
 import { queries } from './queries.ts'
@@ -12,8 +13,6 @@ import { toBackend } from './view.ts'
 
 /** How long a backend that was removed may go on serving what it has. */
 export const DRAIN_MS = 300_000
-/** The data plane has places for so many backends of a VIP, those that drain included. */
-const PLACES = 256
 /** And for so many characters of a name, which is as many as an id may have. */
 const ID_LENGTH = 64
 
@@ -25,8 +24,21 @@ interface Named<Status extends string> {
 
 const resource = (vip: string, id: string) => `/api/v1/lb/${vip}/backends/${id}`
 
+/** What the joining of a backend needs to know of the node. */
+export interface Neighbourhood {
+  /** Most backends of a VIP. */
+  max: number
+  /** What this node uses an address for itself; undefined for nothing. */
+  useOf(address: string): Promise<string | undefined>
+}
+
 /** @throws ApiError 400, 404 for an unknown VIP, 409 when id or address are taken or the limit is reached */
-export function addBackend(tx: Db, path: string, input: BackendInput, max: number): Change<Named<'added'>> {
+export async function addBackend(
+  tx: Db,
+  path: string,
+  input: BackendInput,
+  { max, useOf }: Neighbourhood,
+): Promise<Change<Named<'added'>>> {
   readAddress(input.ip, 'ip')
   const vip = findVip(tx, path)
   const fields = readBackend(vip, input)
@@ -38,6 +50,11 @@ export function addBackend(tx: Db, path: string, input: BackendInput, max: numbe
   const looped = queries(tx).vipOn.get({ address: fields.ip })
   if (looped)
     throw conflict('ADDRESS_IN_USE', `${fields.ip} is the address of VIP ${looped.id}, which can be no backend`)
+  const use = await useOf(fields.ip)
+  if (use !== undefined) {
+    throw conflict('ADDRESS_IN_USE', `${fields.ip} is this node's own (${use}): a backend is another machine`)
+  }
+  requireShare(tx, vip, fields)
   if ((queries(tx).liveCountOf.get({ vip: vip.id })?.many ?? 0) >= max) throw limitReached('backends of a VIP', max)
   const handle = takeHandle(tx, vip, fields.id, there)
   const checked = vip.checkType !== ''
@@ -61,6 +78,20 @@ export function addBackend(tx: Db, path: string, input: BackendInput, max: numbe
   }
 }
 
+/** By what a backend answers, the VIP is found that it answers for: among so many. */
+function requireShare(tx: Db, { id, protocol, dsr }: VipRow, { ip, port }: Pick<BackendRow, 'ip' | 'port'>): void {
+  if (dsr) return
+  const by = queries(tx)
+    .servedBy.all({ ip, port, protocol })
+    .filter(({ vip }) => vip !== id)
+  if (by.length < LB_SHARERS) return
+  const names = by.map(({ vip }) => vip).join(', ')
+  throw conflict(
+    'LIMIT_REACHED',
+    `${ip} with ${protocol} port ${port || 'any'} serves ${LB_SHARERS} VIPs already (${names}): give it another port`,
+  )
+}
+
 /**
  * What the data plane shall know a new backend by. At the address and port of one that drains it is that one again, with
  * its connections; beside one that drains under the same id it is another.
@@ -80,11 +111,11 @@ function takeHandle(tx: Db, vip: VipRow, id: string, drained: BackendRow | undef
   return handle
 }
 
-/** However fast backends come and go, a place stays free for the next one: for it those go that have drained longest. */
+/** The data plane has LB_PLACES. However fast backends come and go, a place stays free for the next one: for it those go that have drained longest. */
 function makeRoom(tx: Db, vip: string): void {
   const all = queries(tx).backendsOf.all({ vip })
   const drained = all.filter(({ state }) => state === 'draining').sort((a, b) => a.drainUntil - b.drainUntil)
-  const excess = Math.max(0, all.length - PLACES + 1)
+  const excess = Math.max(0, all.length - LB_PLACES + 1)
   for (const { number } of drained.slice(0, excess)) queries(tx).removeBackend.run({ number })
 }
 

@@ -3,7 +3,7 @@ import { and, asc, count, eq, gt, ne, sql } from 'drizzle-orm'
 import type { Db } from '../../core/area.ts'
 import { prepared } from '../../core/state/prepared.ts'
 import { PAGE } from '../../core/transport/list.ts'
-import { backends, place, type VipRow, vips } from './tables.ts'
+import { backends, pending, place, type VipRow, vips } from './tables.ts'
 
 const given = sql.placeholder
 // Written out, because SQLite takes a partial index only where it can see that the query is within.
@@ -126,6 +126,21 @@ export const queries = prepared((db) => ({
     .where(eq(backends.number, given('number')))
     .prepare(),
   place: db.select().from(place).prepare(),
+  pending: db.select().from(pending).orderBy(asc(pending.id)).limit(given('limit')).prepare(),
+  /** VIPs whose backends answer from this address and port; with DSR they answer as the VIP. */
+  servedBy: db
+    .select({ vip: vips.id })
+    .from(backends)
+    .innerJoin(vips, eq(vips.id, backends.vip))
+    .where(
+      and(
+        eq(backends.ip, given('ip')),
+        eq(backends.port, given('port')),
+        eq(vips.protocol, given('protocol')),
+        eq(vips.dsr, false),
+      ),
+    )
+    .prepare(),
 }))
 
 /** Page by page, so that no statement stays open while the caller yields. */

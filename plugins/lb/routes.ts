@@ -5,12 +5,14 @@ import { Problem } from '../../core/schemas.ts'
 import { sendOne } from '../../core/transport/etag.ts'
 import { sendList } from '../../core/transport/list.ts'
 import { carryOut } from '../../core/transport/mutation.ts'
+import { beyondNft } from '../../dataplane/bpf/lb/fallback.ts'
 import { configuredVips } from '../gateway/offers.ts'
 import { addBackend, removeBackend, setHealth } from './backends.ts'
+import { noting } from './evict.ts'
 import { queries } from './queries.ts'
 import { createVip, deleteVip, findVip, type Surroundings } from './rules.ts'
 import * as schema from './schemas.ts'
-import { countedBy, live, type Served, servedBy, stored } from './view.ts'
+import { live, measure, type Served, servedBy, stored } from './view.ts'
 
 const AREA = 'lb'
 /** With up to 256 backends each, so many take some milliseconds. */
@@ -24,28 +26,36 @@ const one = (id: string) => (db: Db) => stored(servedBy(db, findVip(db, id)))
 
 export function routes(app: TypedApp): void {
   const { config, store, plane, now } = app.agent
+  const parts = { plane, read: store.read }
 
   const surroundings = (): Surroundings => ({
-    leastConn: plane.balancer.accelerated ? undefined : plane.balancer.detail(),
+    beyond(vip) {
+      const { accelerated, detail } = plane.balancer
+      const what = accelerated ? undefined : beyondNft(vip)
+      return what && `${what.field}: ${what.detail}; here it is ${detail()}`
+    },
     uplink: config.text('uplink'),
     gateway: configuredVips(config).map(({ address }) => address),
     useOf: (address) => plane.devices.useOf(address),
+    workloadAt: (address) => plane.devices.workloadAt(address),
     max: config.int('max_vips'),
   })
 
   app.get(
     '/lb',
     { schema: { summary: 'All VIPs and their backends', response: { 200: schema.LoadBalancerList } } },
-    (_request, reply) =>
-      sendList<Served>(reply, store, {
+    async (_request, reply) => {
+      const measured = await measure(parts)
+      return sendList<Served>(reply, store, {
         key: 'load_balancers',
         size: VIPS_AT_ONCE,
         page: (db, last) =>
           queries(db)
             .vipPage.all({ after: last?.vip.number ?? 0, limit: VIPS_AT_ONCE })
             .map((row) => servedBy(db, row)),
-        view: (served) => live(served, countedBy(plane.balancer)),
-      }),
+        view: (served) => live(served, measured),
+      })
+    },
   )
   app.post(
     '/lb',
@@ -64,12 +74,12 @@ export function routes(app: TypedApp): void {
   app.get(
     '/lb/:id',
     { schema: { summary: 'One VIP, with health and connections', response: { 200: schema.OneLoadBalancer } } },
-    (request, reply) => {
+    async (request, reply) => {
       const served = servedBy(store.read, findVip(store.read, param(request, 'id')))
       const plain = stored(served)
       const sent = sendOne(request, reply, plain)
       // Whoever has it already has been answered; for all others comes what is measured.
-      return sent === plain ? { load_balancer: live(served, countedBy(plane.balancer)) } : (sent as never)
+      return sent === plain ? { load_balancer: live(served, await measure(parts, served.vip)) } : (sent as never)
     },
   )
   app.put(
@@ -84,7 +94,13 @@ export function routes(app: TypedApp): void {
     { schema: { summary: 'Remove a VIP and its backends', response: { 200: schema.LoadBalancerDeleted } } },
     (request, reply) => {
       const id = param(request, 'id')
-      return carryOut(request, reply, AREA, (tx) => deleteVip(tx, id), one(id))
+      return carryOut(
+        request,
+        reply,
+        AREA,
+        noting(parts, (tx) => deleteVip(tx, id)),
+        one(id),
+      )
     },
   )
   app.post(
@@ -97,8 +113,13 @@ export function routes(app: TypedApp): void {
       },
     },
     (request, reply) => {
-      const max = config.int('max_vip_backends')
-      return carryOut(request, reply, AREA, (tx) => addBackend(tx, param(request, 'id'), request.body, max))
+      const around = { max: config.int('max_vip_backends'), useOf: (address: string) => plane.devices.useOf(address) }
+      return carryOut(
+        request,
+        reply,
+        AREA,
+        noting(parts, (tx) => addBackend(tx, param(request, 'id'), request.body, around)),
+      )
     },
   )
   app.delete(
@@ -107,7 +128,12 @@ export function routes(app: TypedApp): void {
       schema: { summary: 'Remove a backend; what it serves may end', response: { 200: schema.BackendRemoved } },
     },
     (request, reply) =>
-      carryOut(request, reply, AREA, (tx) => removeBackend(tx, param(request, 'id'), param(request, 'bid'), now())),
+      carryOut(
+        request,
+        reply,
+        AREA,
+        noting(parts, (tx) => removeBackend(tx, param(request, 'id'), param(request, 'bid'), now())),
+      ),
   )
   app.post(
     '/lb/:id/backends/:bid/health',
@@ -119,8 +145,11 @@ export function routes(app: TypedApp): void {
       },
     },
     (request, reply) =>
-      carryOut(request, reply, AREA, (tx) =>
-        setHealth(tx, param(request, 'id'), param(request, 'bid'), request.body.healthy),
+      carryOut(
+        request,
+        reply,
+        AREA,
+        noting(parts, (tx) => setHealth(tx, param(request, 'id'), param(request, 'bid'), request.body.healthy)),
       ),
   )
 }

@@ -8,20 +8,22 @@ import { readVip, shown } from './input.ts'
 import { queries } from './queries.ts'
 import type { LoadBalancer, VipInput } from './schemas.ts'
 import { place, type VipRow, vips } from './tables.ts'
-import { live, NOBODY } from './view.ts'
+import { live, NOTHING_YET } from './view.ts'
 
 const OWN_PORTS = [REST_PORT, GRPC_PORT, EVENTS_PORT]
 
 /** What a creation needs to know of the node. */
 export interface Surroundings {
-  /** Why the node cannot prefer the backend with the fewest connections; undefined where it can. */
-  leastConn: string | undefined
+  /** Why whoever balances here cannot do what a VIP asks for; undefined where it can. */
+  beyond(vip: Pick<VipRow, 'algorithm' | 'dsr'>): string | undefined
   /** '' while it is not known. */
   uplink: string
   /** The addresses of the gateway. */
   gateway: readonly string[]
   /** What this node uses an address for already; undefined for nothing. */
   useOf(address: string): Promise<string | undefined>
+  /** The device behind which a machine has an address that is routed to it; undefined for none. */
+  workloadAt(address: string): Promise<string | undefined>
   max: number
 }
 
@@ -38,9 +40,8 @@ export async function createVip(
   if (queries(tx).vip.get({ id })) throw alreadyExists(`VIP ${id}`)
   const same = queries(tx).vipAt.get({ address, port, protocol })
   if (same) throw alreadyExists(`VIP ${same.id} with ${address}, ${protocol} port ${port || 'any'}`)
-  if (fields.algorithm === 'least-conn' && around.leastConn !== undefined) {
-    throw conflict('NOT_ACCELERATED', `least-conn is not available on this node: ${around.leastConn}`)
-  }
+  const beyond = around.beyond(fields)
+  if (beyond !== undefined) throw conflict('NOT_ACCELERATED', beyond)
   const backend = queries(tx).backendWithIp.get({ ip: address })
   if (backend)
     throw conflict('ADDRESS_IN_USE', `${address} is the address of backend ${backend.id} of VIP ${backend.vip}`)
@@ -53,7 +54,7 @@ export async function createVip(
     .values({ ...fields, holder })
     .returning()
     .get()
-  const created = live({ vip, backends: [] }, NOBODY)
+  const created = live({ vip, backends: [] }, NOTHING_YET)
   return {
     result: { status: 'created', load_balancer: created },
     touch: [vipRef(id), addressRef(address)],
@@ -62,11 +63,19 @@ export async function createVip(
 }
 
 /** Who has the address: only what nobody has is brought up by the area. */
-async function holderOf(tx: Db, address: string, { gateway, useOf }: Surroundings): Promise<VipRow['holder']> {
+async function holderOf(
+  tx: Db,
+  address: string,
+  { gateway, useOf, workloadAt }: Surroundings,
+): Promise<VipRow['holder']> {
   const beside = queries(tx).vipOn.get({ address })
   if (beside) return beside.holder
   if (gateway.includes(address) || isFloating(tx, address)) return 'moving'
   const use = await useOf(address)
+  const device = use === undefined ? await workloadAt(address) : undefined
+  if (device !== undefined) {
+    throw conflict('ADDRESS_IN_USE', `${address} is routed to a machine behind ${device}: take another address`)
+  }
   if (use === undefined) return 'lb'
   if (use === 'local') return 'node'
   throw conflict('ADDRESS_IN_USE', `${address} is in use on this node already (${use}): take another address`)

@@ -54,7 +54,7 @@ export const Backend = Type.Object({
   port: PortOrNone,
   weight: Weight,
   healthy: Type.Boolean(),
-  active_conns: Type.Integer({ description: 'connections that it serves now; 0 where nobody counts them' }),
+  active_conns: Type.Integer({ description: 'connections that it serves now' }),
 })
 export const LoadBalancer = Type.Object({
   id: Type.String(),
@@ -64,6 +64,11 @@ export const LoadBalancer = Type.Object({
   algorithm: StringEnum(ALGORITHMS),
   dsr_enabled: Type.Boolean({ description: 'backends answer clients directly' }),
   health_check: HealthCheck,
+  not_enforced: Type.Optional(
+    Type.Array(Type.Object({ field: Type.String(), detail: Type.String() }), {
+      description: 'what this node cannot do since it was made; the VIP refuses connections meanwhile',
+    }),
+  ),
   backends: Type.Array(Backend),
 })
 export const LoadBalancerList = Type.Object({ load_balancers: Type.Array(LoadBalancer) })

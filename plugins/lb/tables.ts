@@ -71,5 +71,21 @@ export const place = sqliteTable('lb_place', {
   interface: text().notNull(),
 })
 
+/**
+ * Where nft balances: connections that conntrack still holds at a backend which serves them no longer. One row each, until
+ * they have been ended.
+ */
+export const pending = sqliteTable('lb_pending', {
+  id: integer().primaryKey({ autoIncrement: true }),
+  address: text().notNull(),
+  /** 0: every port. */
+  port: integer().notNull(),
+  protocol: text().$type<Protocol>().notNull(),
+  backendIp: text('backend_ip').notNull(),
+  /** 0: that of the client's choice. */
+  backendPort: integer('backend_port').notNull(),
+})
+
+export type PendingRow = typeof pending.$inferSelect
 export type VipRow = typeof vips.$inferSelect
 export type BackendRow = typeof backends.$inferSelect

@@ -1,6 +1,8 @@
 /** VIPs and backends as the wire shows them. */
-import type { Db } from '../../core/area.ts'
-import type { Balancer } from '../../dataplane/bpf/lb/balancer.ts'
+import type { AreaContext, Db } from '../../core/area.ts'
+import { beyondNft } from '../../dataplane/bpf/lb/fallback.ts'
+import { claimedBy } from './evict.ts'
+import { PROTOCOLS, tally } from './flows.ts'
 import { queries } from './queries.ts'
 import type { Backend, LoadBalancer } from './schemas.ts'
 import type { BackendRow, VipRow } from './tables.ts'
@@ -44,17 +46,35 @@ export const stored = ({ vip, backends }: Served) => ({
   load_balancer: { ...plainVip(vip), backends: backends.map(plainBackend) },
 })
 
-/** How many connections a backend serves now. */
-export type Active = (row: BackendRow) => number
-export const NOBODY: Active = () => 0
+/** What is measured of a VIP. */
+export interface Measured {
+  /** How many connections a backend of the VIP serves now. */
+  active(vip: VipRow, row: BackendRow): number
+  /** nft balances. */
+  byNft: boolean
+}
+export const NOTHING_YET: Measured = { active: () => 0, byNft: false }
 
-export const countedBy =
-  (balancer: Balancer): Active =>
-  ({ vip, handle }) =>
-    balancer.accelerated ? balancer.activeConnections(vip, handle) : 0
+/**
+ * As the programs count, or conntrack does where nft balances: all that there is, or what goes to one VIP. Rejects when the
+ * kernel does not tell.
+ */
+export async function measure({ plane, read }: Pick<AreaContext, 'plane' | 'read'>, vip?: VipRow): Promise<Measured> {
+  const { balancer, connections } = plane
+  if (balancer.accelerated) {
+    return { active: ({ id }, { handle }) => balancer.activeConnections(id, handle), byNft: false }
+  }
+  const to = vip && { dst: vip.address, protocol: PROTOCOLS[vip.protocol] }
+  const served = tally(await connections.list({ own: true, ...(to && { to }) }), claimedBy(read))
+  return { active: served, byNft: true }
+}
 
-/** The same with the connections of this moment. */
-export const live = ({ vip, backends }: Served, active: Active): LoadBalancer => ({
-  ...plainVip(vip),
-  backends: backends.map((row) => toBackend(row, active(row))),
-})
+/** The same with the connections of this moment, and with what cannot be carried out here. */
+export function live({ vip, backends }: Served, { active, byNft }: Measured): LoadBalancer {
+  const beyond = byNft ? beyondNft(vip) : undefined
+  return {
+    ...plainVip(vip),
+    ...(beyond && { not_enforced: [beyond] }),
+    backends: backends.map((row) => toBackend(row, active(vip, row))),
+  }
+}

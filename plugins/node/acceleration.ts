@@ -12,7 +12,8 @@ export function acceleration(facilities: readonly Facility[]): Acceleration {
   const on = facilities.filter(({ available }) => available)
   const has = (name: string) => on.some((facility) => facility.name === name)
   const ports = has('port') ? 'tc programs' : 'off'
-  const summary = on.length === 0 ? 'no data plane' : `workload ports: ${ports}; firewall: ${firewallOf(facilities)}`
+  const who = `load balancer: ${balancerOf(facilities)}; firewall: ${firewallOf(facilities)}`
+  const summary = on.length === 0 ? 'no data plane' : `workload ports: ${ports}; ${who}`
   const detail = [...on, ...off].map(({ name, available, detail }) => `${name}: ${available ? '' : 'off, '}${detail}`)
   return { mode: has('port') ? 'tc' : 'none', summary, detail: detail.join('\n') }
 }
@@ -24,4 +25,13 @@ function firewallOf(facilities: readonly Facility[]): string {
   const classifier = facility('classifier')
   if (classifier?.available) return classifier.detail
   return `nft, rule by rule (${classifier?.detail ?? 'no classifier'})`
+}
+
+/** Who balances what comes to VIPs, and why it is not the programs. */
+function balancerOf(facilities: readonly Facility[]): string {
+  const facility = (name: string) => facilities.find((it) => it.name === name)
+  const programs = facility('balancer')
+  if (programs?.available) return programs.detail
+  if (!facility('nft')?.available || !facility('netlink')?.available) return 'off'
+  return `nft, by its connection tracking (${programs?.detail ?? 'no programs'})`
 }

@@ -13,7 +13,6 @@ import { type Codec, u32 } from '../../dataplane/bpf/codec.ts'
 import { openClassifier } from '../../dataplane/bpf/firewall/open.ts'
 import type { VipEntry } from '../../dataplane/bpf/lb/entries.ts'
 import { BALANCER_OBJECT, openBalancer, pinsOf } from '../../dataplane/bpf/lb/open.ts'
-import { ringOf } from '../../dataplane/bpf/lb/ring.ts'
 import { ticks } from '../../dataplane/bpf/lb/sockets.ts'
 import { openObject } from '../../dataplane/bpf/object.ts'
 import { ethernet, ipv4, PROTOCOL, TYPE } from '../../dataplane/bpf/port/test/packet.ts'
@@ -21,6 +20,7 @@ import { runProgram } from '../../dataplane/bpf/test_run.ts'
 import { NETLINK_ROUTE } from '../../dataplane/netlink/bind.ts'
 import { openNetlink } from '../../dataplane/netlink/socket.ts'
 import { quantile, type Report } from './figure.ts'
+import { rings } from './lb-ring.ts'
 
 const WALK_OBJECT = fileURLToPath(new URL('../../dataplane/bpf/test/walk.bpf.o', import.meta.url))
 const ROUNDS = 9
@@ -120,7 +120,7 @@ export async function lb(report: Report): Promise<void> {
     const since = performance.now()
     await sweep()
     report({ figure: 'sweep', value: performance.now() - since, unit: 'ms', goal: 150, note: 'of a full table' })
-    rings(report)
+    await rings(driver, (backends) => vip('hundred', '203.0.113.4', '', { backends }), report)
   } finally {
     await driver.close()
     await classifier.close()
@@ -272,15 +272,4 @@ async function wrapped(report: Report, once: (frame: Buffer) => Promise<{ durati
   }
   const ratio = quantile(lanes.wrapped, 0.5) / quantile(lanes.direct, 0.5)
   report({ figure: 'ipip_of_direct', value: ratio, unit: 'x', note: 'single runs, that of the clock included' })
-}
-
-/** What a change of the backends costs. */
-function rings(report: Report): void {
-  const live = Array.from({ length: 100 }, (_, n) => ({ id: `backend-${n}`, place: n, weight: 1 }))
-  const times = Array.from({ length: 15 }, () => {
-    const since = performance.now()
-    ringOf('maglev', live)
-    return performance.now() - since
-  })
-  report({ figure: 'ring_of_100', value: quantile(times, 0.5), unit: 'ms', goal: 30 })
 }

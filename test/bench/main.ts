@@ -13,6 +13,7 @@ import { events } from './events.ts'
 import { type Report, reporter } from './figure.ts'
 import { firewall } from './firewall.ts'
 import { lb } from './lb.ts'
+import { lbPeers } from './lb-peers.ts'
 import { nat } from './nat.ts'
 import { networks } from './networks.ts'
 import { port } from './port.ts'
@@ -27,6 +28,7 @@ const BENCHES: Readonly<Record<string, (report: Report) => Promise<void>>> = {
   events,
   firewall,
   lb,
+  'lb-peers': lbPeers,
   nat,
   networks,
   port,

@@ -15,6 +15,7 @@ const connection: Connection = {
   sport: 40_000,
   dport: 22,
   reply: { src: '192.0.2.2', dst: '192.0.2.1', sport: 22, dport: 40_000 },
+  established: true,
 }
 
 t.test('connections that were ended are counted, as many as there still were', async (t) => {

@@ -1,17 +1,17 @@
 /** What the load balancer tells besides carrying out entries. */
 
 export interface Balancer {
-  /** Whether the eBPF programs balance; false: nft does (least-conn is not to be had then). */
+  /** Whether the eBPF programs balance; false: nft does (fallback.ts). */
   readonly accelerated: boolean
-  /** Connections that a backend serves now: TCP ones that are established, UDP ones that are not idle. */
+  /** Connections that a backend serves now: TCP ones that are established, UDP ones that are not idle. 0 unless accelerated. */
   activeConnections(vip: string, backend: string): number
   /** One line for people. */
   detail(): string
 }
 
-/** A node whose kernel has no place for the programs. */
-export const NO_BALANCER: Balancer = {
+/** nft, and why it is not the programs. It knows connections only as conntrack does. */
+export const byNft = (why: string): Balancer => ({
   accelerated: false,
   activeConnections: () => 0,
-  detail: () => 'nft translates what goes to virtual addresses',
-}
+  detail: () => `nft (${why})`,
+})

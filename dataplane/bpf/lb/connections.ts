@@ -17,7 +17,7 @@ import {
   type Tuple,
 } from './rows.ts'
 
-type Balanced = Pick<Connections, 'list' | 'end'>
+export type Balanced = Pick<Connections, 'list' | 'end'>
 type Rows = Pick<BalancerMaps, 'flows' | 'begun' | 'backends' | 'active'>
 
 export function balancerConnections(maps: Rows): Balanced {
@@ -50,6 +50,7 @@ export function balancerConnections(maps: Rows): Balanced {
                 dst: translated ? flow.own : tuple.source,
                 dport: translated ? flow.ownPort : tuple.sourcePort,
               },
+              established: (flow.state & (FLOW_OPEN | FLOW_CLOSED)) === FLOW_OPEN,
             }
             found.set(connection, [family, tuple])
             all.push(connection)

@@ -1,44 +1,47 @@
 /** The driver of virtual addresses: entries in, rows of the pinned maps out. */
-import type { Entry, Passage } from '../../entry.ts'
+import type { Passage } from '../../entry.ts'
+import { reversed } from '../../entry.ts'
 import { KernelError } from '../../libc.ts'
 import { type Driver, KernelRefusal } from '../../plane.ts'
 import { isVip, type VipEntry } from './entries.ts'
-import type { Follower } from './follow.ts'
+import type { Session } from './session.ts'
 import type { VipTable } from './table.ts'
 
+type Loaded = Pick<Session, 'table' | 'sync' | 'observe'>
+
 export interface DriverParts {
-  table: VipTable
-  follower: Pick<Follower, 'sync'>
-  /** The entries that the maps hold. */
-  observe(): Promise<VipEntry[]>
+  /** What is loaded; undefined while there is nothing to balance. */
+  standing(): Promise<Loaded | undefined>
+  /** The same, loaded if need be. @throws KernelRefusal */
+  ready(): Promise<Loaded>
+  /** The programs of this agent are where they shall be. */
+  settled(): void
   /** Switches on what the programs need of the node as soon as there is a virtual address. @throws KernelRefusal */
   prepare(): void
   close(): Promise<void>
 }
 
-export function balancerDriver({ table, follower, observe, prepare, close }: DriverParts): Driver {
-  const step = async ({ before, after }: Passage) => {
-    if (after !== undefined && isVip(after)) await table.put(whole(after))
-    else if (before !== undefined && isVip(before)) await table.drop(before.key)
-  }
-
+export function balancerDriver({ standing, ready, settled, prepare, close }: DriverParts): Driver {
   async function carryOut(diff: readonly Passage[]): Promise<void> {
+    const comes = diff.some(({ after }) => after !== undefined)
+    const loaded = comes ? await ready() : await standing()
+    // What goes went with the programs.
+    if (loaded === undefined) return
+    const { table, sync } = loaded
     const had = table.size > 0
     const done: Passage[] = []
     try {
       for (const passage of inTurn(diff)) {
         done.push(passage)
-        await step(passage)
+        await step(table, passage)
       }
       if (had !== table.size > 0) {
         if (!had) prepare()
-        await follower.sync()
+        await sync()
       }
     } catch (error) {
-      for (const { before, after } of done.reverse()) {
-        await step({ ...(after && { before: after }), ...(before && { after: before }) })
-      }
-      if (had !== table.size > 0) await follower.sync()
+      for (const passage of reversed(done.reverse())) await step(table, passage)
+      if (had !== table.size > 0) await sync()
       throw error instanceof KernelError ? new KernelRefusal(error.message) : error
     }
   }
@@ -46,21 +49,28 @@ export function balancerDriver({ table, follower, observe, prepare, close }: Dri
   return {
     name: 'balancer',
     kinds: ['vip'],
-    observe: async (): Promise<Entry[]> => {
-      await follower.sync()
-      return observe()
+    async observe() {
+      const loaded = await standing()
+      if (loaded === undefined) return []
+      await loaded.sync()
+      const found = await loaded.observe()
+      settled()
+      return found
     },
     async apply(diff) {
-      table.settle()
+      const loaded = await standing()
+      loaded?.table.settle()
       await carryOut(diff)
       // Rows that the change has emptied are filled again with what connections know them by.
-      return () =>
-        carryOut(
-          diff.map(({ before, after }) => ({ ...(after && { before: after }), ...(before && { after: before }) })),
-        )
+      return () => carryOut(reversed(diff))
     },
     close,
   }
+}
+
+async function step(table: VipTable, { before, after }: Passage): Promise<void> {
+  if (after !== undefined && isVip(after)) await table.put(whole(after))
+  else if (before !== undefined && isVip(before)) await table.drop(before.key)
 }
 
 /** What goes makes room for what comes. */

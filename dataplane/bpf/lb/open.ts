@@ -1,24 +1,24 @@
-/** Opens the load balancer: takes over what an earlier agent pinned, and joins the parts. */
-import { existsSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+/**
+ * Opens the load balancer. Programs and maps cost 0.4 s and 80 MB, so they are there only while there are virtual addresses:
+ * made with the first one, taken over from an earlier agent, and given up when there has been none for a while.
+ */
+import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { release } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { bridgedFramesMeetHooks } from '../../bridge-netfilter.ts'
 import type { Netlink } from '../../netlink/socket.ts'
-import { BPF_LAYOUT, LB_PLACES, WORK_BRIDGE } from '../../numbers.ts'
+import { BPF_LAYOUT, WORK_BRIDGE } from '../../numbers.ts'
 import { type Driver, KernelRefusal } from '../../plane.ts'
 import { ensureBpffs, layoutDir, layouts, removeLayout } from '../bpffs.ts'
-import { checked, libbpf } from '../libbpf.ts'
 import { openLink } from '../link.ts'
 import { openObject } from '../object.ts'
-import { mend, standing } from './adopt.ts'
 import type { Balancer } from './balancer.ts'
-import { balancerConnections } from './connections.ts'
+import type { Balanced } from './connections.ts'
 import { balancerDriver } from './driver.ts'
-import { followDevices } from './follow.ts'
-import { BalancerLinks, ifGone } from './links.ts'
-import { type BalancerMaps, balancerMaps } from './maps.ts'
-import { namespaceCookie, SocketLinks, ticks } from './sockets.ts'
-import { VipTable } from './table.ts'
+import { ifGone } from './links.ts'
+import { openSession, type Session } from './session.ts'
+import { namespaceCookie, ticks } from './sockets.ts'
 
 /** Where the build puts the object of bpf/src/lb.bpf.c. */
 export const BALANCER_OBJECT = fileURLToPath(new URL('../src/lb.bpf.o', import.meta.url))
@@ -29,8 +29,8 @@ const CLASSIFIER_MAPS = ['filter_settings', 'filter_tables', 'filter_devices', '
 /** Between two runs of the program that forgets idle connections. */
 const SWEEP_MS = 5000
 
-/** enum bpf_cmd of linux/bpf.h */
-const BPF_PROG_TEST_RUN = 10
+/** The first kernel with the links by which the programs hang on devices (tcx). */
+const LINUX = [6, 6] as const
 
 /** What the programs route by: as if a packet came from the node itself. */
 const FORWARDING = ['/proc/sys/net/ipv4/conf/lo/forwarding', '/proc/sys/net/ipv6/conf/lo/forwarding']
@@ -46,82 +46,131 @@ export interface BalancerOptions {
 export interface OpenBalancer {
   driver: Driver
   balancer: Balancer
-  connections: ReturnType<typeof balancerConnections>
+  connections: Balanced
   /** Forgets idle connections and recounts the others, as is done every few seconds anyway. */
   sweep(): Promise<void>
+  /** What is done every few seconds besides: gives up the programs when there was nothing to balance twice in a row. */
+  rest(): Promise<void>
 }
 
 const pinRoot = (root: string): string => join(root, 'lb')
+const classifierPins = (root: string): string => join(root, 'firewall', `v${BPF_LAYOUT}`)
 
-/** @throws Error that says what is missing (the classifier, Linux 6.6, root) */
-export async function openBalancer({ root, route, onProblem }: BalancerOptions): Promise<OpenBalancer> {
+/**
+ * Takes over at once what is pinned, and what {@link keepTrace} tells of. Else nothing is loaded yet, and a kernel that
+ * refuses the programs says so to the first change, and to the next agent here.
+ * @throws Error that says what is missing (the classifier, Linux 6.6, root)
+ */
+export async function openBalancer(options: BalancerOptions): Promise<OpenBalancer> {
+  const { root, onProblem } = options
   ensureBpffs(root)
-  const firewall = join(root, 'firewall', `v${BPF_LAYOUT}`)
-  const missing = CLASSIFIER_MAPS.find((name) => !existsSync(join(firewall, name)))
+  requireKernel()
+  const missing = CLASSIFIER_MAPS.find((name) => !existsSync(join(classifierPins(root), name)))
   if (missing !== undefined) throw new Error('the programs need the classifier of the firewall, which does not run')
+  let loaded: Session | undefined = existsSync(pinRoot(root)) ? await load(options) : undefined
+  /** Loads and unloads, one after the other. */
+  let lane: Promise<unknown> = Promise.resolve()
+  let idle = 0
+
+  const inLane = <T>(work: () => Promise<T>): Promise<T> => {
+    const result = lane.then(work)
+    lane = result.catch(() => {})
+    return result
+  }
+  const ready = () =>
+    inLane(async () => {
+      idle = 0
+      loaded ??= await load(options)
+      return loaded
+    })
+  const rest = () =>
+    inLane(async () => {
+      idle = loaded?.table.size === 0 ? idle + 1 : 0
+      if (loaded === undefined || idle < 2) return
+      const { close } = loaded
+      loaded = undefined
+      await close()
+      await removeBalancer(root)
+    })
+  const beat = async () => {
+    if (loaded !== undefined && loaded.table.size > 0) await loaded.sweep()
+    await rest()
+  }
+  const timer = setInterval(() => void beat().catch(onProblem), SWEEP_MS)
+  timer.unref()
+  return {
+    driver: balancerDriver({
+      standing: () =>
+        inLane(async () => {
+          idle = 0
+          return loaded
+        }),
+      ready: async () => {
+        try {
+          return await ready()
+        } catch (cause) {
+          throw new KernelRefusal(refusal(cause), { cause })
+        }
+      },
+      // Every device has the programs of this layout by now.
+      settled() {
+        for (const layout of layouts(pinRoot(root))) if (layout !== BPF_LAYOUT) removeLayout(pinRoot(root), layout)
+      },
+      prepare: letRoute,
+      async close() {
+        clearInterval(timer)
+        await inLane(async () => {
+          await loaded?.close()
+          loaded = undefined
+        })
+      },
+    }),
+    balancer: {
+      accelerated: true,
+      activeConnections: (vip, backend) => loaded?.active(vip, backend) ?? 0,
+      detail: () => detailOf(loaded?.table.size ?? 0),
+    },
+    connections: {
+      list: () => inLane(async () => (await loaded?.connections.list()) ?? []),
+      end: (those) => inLane(async () => (await loaded?.connections.end(those)) ?? 0),
+    },
+    sweep: async () => loaded?.sweep(),
+    rest,
+  }
+}
+
+async function load({ root, route, onProblem }: BalancerOptions): Promise<Session> {
   const pins = pinsOf(root)
   const object = openObject(BALANCER_OBJECT, { ...pins, rodata: { lb_namespace: namespaceCookie(), lb_hz: ticks() } })
   await object.load()
-  const maps = balancerMaps(object)
-  const table = new VipTable(maps)
-  for (const it of await mend(maps, await standing(maps))) table.adopt(it)
-  const links = new BalancerLinks(pins.pinDir, object.program('lb_in'), maps.devices)
-  const sockets = new SocketLinks(pins.pinDir, object)
-  const follower = followDevices({ route, links, sockets, needed: () => table.size > 0, onProblem })
-  const sweep = () => run(object.program('lb_tidy').fd)
-  let sweeping: Promise<void> | undefined
-  const timer = setInterval(() => {
-    if (table.size === 0) return
-    sweeping ??= sweep()
-      .catch(onProblem)
-      .finally(() => {
-        sweeping = undefined
-      })
-  }, SWEEP_MS)
-  timer.unref()
-  const driver = balancerDriver({
-    table,
-    follower,
-    observe: () => observed(maps, table),
-    prepare: letRoute,
-    async close() {
-      clearInterval(timer)
-      await follower.close()
-      await sweeping
-      maps.close()
-      object.close()
-    },
-  })
-  const observe = driver.observe
-  return {
-    driver: {
-      ...driver,
-      async observe(desired) {
-        const found = await observe(desired)
-        // Every device has the program of this layout by now.
-        for (const layout of layouts(pinRoot(root))) if (layout !== BPF_LAYOUT) removeLayout(pinRoot(root), layout)
-        return found
-      },
-    },
-    balancer: {
-      accelerated: true,
-      activeConnections: (vip, backend) => activeOf(maps, table, vip, backend),
-      detail: () => detailOf(table),
-    },
-    connections: balancerConnections(maps),
-    sweep,
+  try {
+    return await openSession({ object, pinDir: pins.pinDir, route, onProblem })
+  } catch (error) {
+    object.close()
+    throw error
   }
+}
+
+function requireKernel(): void {
+  const [major = 0, minor = 0] = release().split('.').map(Number)
+  const [least, then] = LINUX
+  if (major < least || (major === least && minor < then)) throw new Error(`needs Linux ${LINUX.join('.')}`)
+}
+
+function refusal(cause: unknown): string {
+  const [why = ''] = (cause as Error).message.split('\n')
+  return `the eBPF load balancer cannot be loaded: ${why}; after a restart of the agent nft balances instead`
 }
 
 /** Where the maps of the object are pinned: those of the classifier beside. */
 export function pinsOf(root: string): { pinDir: string; pins: Record<string, string> } {
-  const firewall = join(root, 'firewall', `v${BPF_LAYOUT}`)
-  const pins = Object.fromEntries(CLASSIFIER_MAPS.map((name) => [name, join(firewall, name)]))
+  const pins = Object.fromEntries(CLASSIFIER_MAPS.map((name) => [name, join(classifierPins(root), name)]))
   return { pinDir: layoutDir(pinRoot(root)), pins }
 }
 
 /** Whether an agent has pinned a load balancer below `root`. */
-export const balancerAttached = (root: string): boolean => existsSync(pinRoot(root))
+export const balancerAttached = (root: string): boolean =>
+  existsSync(pinRoot(root)) && layouts(pinRoot(root)).length > 0
 
 /** Takes off what an agent has pinned below `root`, in whatever layout. False when there was nothing. */
 export async function removeBalancer(root: string): Promise<boolean> {
@@ -137,24 +186,10 @@ export async function removeBalancer(root: string): Promise<boolean> {
   return true
 }
 
-/** What the maps hold; that a ring is wrong is known since it was adopted. */
-async function observed(maps: BalancerMaps, table: VipTable) {
-  const found = await standing(maps)
-  return found.map(({ entry, index }) => {
-    const isDamaged = table.get(entry.key)?.entry.damaged === true || maps.rings.get(index) === undefined
-    return isDamaged ? { ...entry, damaged: true as const } : entry
-  })
-}
+/** Leaves a sign that nft balances here, so that the next agent which may do better tries at once whether it can. */
+export const keepTrace = (root: string): void => void mkdirSync(pinRoot(root), { recursive: true })
 
-function activeOf({ active }: BalancerMaps, table: VipTable, vip: string, backend: string): number {
-  const found = table.get(`lb/vip/${vip}`)
-  const placed = found?.places.get(backend)
-  if (found === undefined || placed === undefined) return 0
-  const count = Number(Atomics.load(active, found.index * LB_PLACES + placed.place))
-  return Math.max(0, count)
-}
-
-function detailOf({ size }: VipTable): string {
+function detailOf(size: number): string {
   const detail = `eBPF programs, virtual addresses: ${size}`
   if (!bridgedFramesMeetHooks()) return detail
   return `${detail}; a default deny drops what backends on ${WORK_BRIDGE} answer (bridge_netfilter off ends that)`
@@ -170,11 +205,4 @@ function letRoute(): void {
       throw new KernelRefusal(`${path} cannot be set to 1: ${(error as Error).message}`)
     }
   }
-}
-
-/** Runs a program of type syscall, on the pool. */
-async function run(fd: number): Promise<void> {
-  const attributes = Buffer.alloc(80)
-  attributes.writeUInt32LE(fd, 0)
-  checked(await libbpf().bpf(BPF_PROG_TEST_RUN, attributes), 'sweep the connections of the load balancer')
 }

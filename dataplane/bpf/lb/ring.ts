@@ -53,23 +53,27 @@ export function digestOf(algorithm: Algorithm, live: readonly Live[]): bigint {
   return createHash('sha256').update(text).digest().readBigUInt64LE(0)
 }
 
-/** A backend takes a turn whenever its accumulated weight has reached the largest one. */
-function fill(places: Buffer, live: readonly Live[]): void {
+/**
+ * Fills a table, whose length is prime, with the places of backends. One takes a turn whenever its accumulated weight has
+ * reached the largest one.
+ */
+export function fill(places: Buffer, live: readonly Live[]): void {
+  const { length } = places
   if (live.length === 0) return
   const most = Math.max(...live.map(({ weight }) => weight))
-  const next = Uint32Array.from(live, ({ id }) => hash(id, 1) % LB_RING)
-  const skip = Uint32Array.from(live, ({ id }) => (hash(id, 2) % (LB_RING - 1)) + 1)
+  const next = Uint32Array.from(live, ({ id }) => hash(id, 1) % length)
+  const skip = Uint32Array.from(live, ({ id }) => (hash(id, 2) % (length - 1)) + 1)
   const weights = Float64Array.from(live, ({ weight }) => weight)
   const saved = new Float64Array(live.length)
-  const taken = new Uint8Array(LB_RING)
-  for (let filled = 0; filled < LB_RING; ) {
-    for (let i = 0; i < live.length && filled < LB_RING; i++) {
+  const taken = new Uint8Array(length)
+  for (let filled = 0; filled < length; ) {
+    for (let i = 0; i < live.length && filled < length; i++) {
       const has = (saved[i] ?? 0) + (weights[i] ?? 0)
       saved[i] = has < most ? has : has - most
       if (has < most) continue
       const step = skip[i] ?? 1
       let slot = next[i] ?? 0
-      while (taken[slot] !== 0) slot = slot + step >= LB_RING ? slot + step - LB_RING : slot + step
+      while (taken[slot] !== 0) slot = slot + step >= length ? slot + step - length : slot + step
       taken[slot] = 1
       places[slot] = live[i]?.place ?? 0
       next[i] = slot

@@ -1,6 +1,6 @@
 /** The plane over netlink alone: loading the programs of the workload ports takes minutes on an emulated processor. */
 import { NO_FILTER } from '../../../dataplane/bpf/firewall/filter.ts'
-import { NO_BALANCER } from '../../../dataplane/bpf/lb/balancer.ts'
+import { byNft } from '../../../dataplane/bpf/lb/balancer.ts'
 import { NO_PORTS } from '../../../dataplane/bpf/port/open.ts'
 import { NO_CONNECTIONS } from '../../../dataplane/connections.ts'
 import { openDevices } from '../../../dataplane/devices.ts'
@@ -28,7 +28,7 @@ export async function netlinkPlane({ owners }: { owners: ReadonlyMap<string, num
     ports: NO_PORTS,
     filter: NO_FILTER,
     leases: NO_LEASES,
-    balancer: NO_BALANCER,
+    balancer: byNft('there are no programs'),
     addExpiring: async () => {},
     async close() {
       await plane.close()

@@ -21,7 +21,7 @@ const SOON_MS = 1000
 /** Multiples of it fill an interval more and more evenly, however many they are. */
 const GOLDEN = 0.618_033_988_749_895
 
-export interface CheckerParts extends Pick<AreaContext, 'read' | 'mutate' | 'onCommit' | 'log'> {
+export interface CheckerParts extends Pick<AreaContext, 'read' | 'mutate' | 'onCommit' | 'log' | 'plane'> {
   timers?: Timers
   probe?: Probe
   atOnce?: number

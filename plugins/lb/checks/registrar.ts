@@ -2,6 +2,7 @@
 import type { AreaContext } from '../../../core/area.ts'
 import { system } from '../../../core/state/events.ts'
 import { settle, type Verdict } from '../backends.ts'
+import { noting } from '../evict.ts'
 
 /** Each may render a VIP of its own. */
 const AT_ONCE = 64
@@ -16,11 +17,16 @@ interface Waiting {
   done: () => void
 }
 
-export function openRegistrar({ mutate, log }: Pick<AreaContext, 'mutate' | 'log'>): Registrar {
+export function openRegistrar(parts: Pick<AreaContext, 'mutate' | 'log' | 'plane' | 'read'>): Registrar {
+  const { mutate, log } = parts
   const waiting: Waiting[] = []
   let busy = false
 
-  const change = (verdicts: readonly Verdict[]) => mutate(system('health check'), (tx) => settle(tx, verdicts))
+  const change = (verdicts: readonly Verdict[]) =>
+    mutate(
+      system('health check'),
+      noting(parts, (tx) => settle(tx, verdicts)),
+    )
 
   async function storeAll(): Promise<void> {
     while (waiting.length > 0) {

@@ -7,6 +7,7 @@ import { snapshot } from '../../../test/rest/snapshot.ts'
 import { type Checker, type CheckerParts, openChecker } from '../checks/checker.ts'
 import type { Probe } from '../checks/probe.ts'
 import { type Drainer, startDraining } from '../drain.ts'
+import { startEviction } from '../evict.ts'
 import lb from '../index.ts'
 import { startRemembering } from '../place.ts'
 import type { LoadBalancer } from '../schemas.ts'
@@ -118,9 +119,10 @@ function withTime(
       const forget = await startRemembering(context)
       const checker = openChecker({ ...context, ...parts })
       const drainer = startDraining({ ...context, timers: parts.timers })
+      const stopEviction = startEviction(context)
       Object.assign(started, { checker, drainer })
       return async () => {
-        await Promise.all([forget(), checker.stop(), drainer.stop()])
+        await Promise.all([forget(), checker.stop(), drainer.stop(), stopEviction()])
       }
     },
   })

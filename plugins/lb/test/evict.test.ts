@@ -1,60 +1,128 @@
-/** What a new drop of the firewall means for connections that stand, through a VIP as through the node (D72). */
-import t from 'tap'
-import { machine } from '../../../dataplane/bpf/lb/test/machine.ts'
-import { requireRoot } from '../../../test/netns.ts'
-import { segment, until } from '../../../test/segment.ts'
-import { LB } from './area.ts'
+/** Where nft balances: which connections conntrack is made to forget, and when. */
+import t, { type Test } from 'tap'
+import type { Connection } from '../../../dataplane/connections.ts'
+import { fakePlane } from '../../../dataplane/plane.fake.ts'
+import { scratch } from '../../../test/build.ts'
+import { queries } from '../queries.ts'
+import { LB, type LbOptions, lbArea } from './area.ts'
 
-requireRoot(t)
+const VIP = '192.0.2.10'
+const [TCP, UDP] = [6, 17]
 
-const FAMILIES = [
-  ['10.9.0.20', '10.9.0.254'],
-  ['fd09::20', 'fd09::254'],
-] as const
+/** From a client to the VIP, which backend `n` answers. */
+function connection(n: number, more: Partial<Connection> & { backendPort?: number } = {}): Connection {
+  const { backendPort, ...fields } = more
+  const dport = fields.dport ?? 80
+  const reply = { src: `10.0.0.${n}`, sport: backendPort ?? dport, dst: '198.51.100.2', dport: 40_000 + n }
+  const both = { family: 4 as const, src: '198.51.100.2', sport: 40_000 + n, dst: VIP, dport }
+  return { ...both, protocol: TCP, reply, established: true, ...fields }
+}
 
-t.test('lb-06 D72 a new drop ends the connections of a VIP that it forbids', async (t) => {
-  const { agent, neighbour, answers } = await segment(t)
-  const certain = async (...what: Parameters<typeof agent.call>) => {
-    const answer = await agent.call(...what)
-    if (answer.status >= 300) throw new Error(`${what[0]} ${what[1]}: ${answer.text}`)
-    return answer.body
+/** An agent over a plane whose conntrack holds `all`. */
+async function tracking(t: Test, all: Connection[], options: LbOptions = {}) {
+  const plane = options.plane ?? fakePlane({ balancer: false })
+  const state = { fails: false, looks: 0 }
+  Object.assign(plane, {
+    connections: {
+      ...plane.connections,
+      list: async () => {
+        state.looks++
+        if (state.fails) throw new Error('no conntrack')
+        return [...all]
+      },
+      end: async (those: readonly Connection[]) => {
+        for (const one of those) all.splice(all.indexOf(one), 1)
+        return those.length
+      },
+    },
+  })
+  const area = await lbArea(t, { ...options, plane })
+  const pending = () => queries(area.agent.store.read).pending.all({ limit: 10 }).length
+  const settled = async () => {
+    while (pending() > 0) await new Promise((done) => setTimeout(done, 5))
   }
-  const there = machine(neighbour)
-  for (const port of [80, 81]) {
-    await there.tell('listen', { protocol: 'tcp', port: 8000 + port, name: 'b1' })
-    for (const [ip, server] of FAMILIES) {
-      const id = `web${port}-${ip.includes(':') ? 6 : 4}`
-      await certain('POST', LB, { id, frontend_ip: ip, frontend_port: port, algorithm: 'maglev' })
-      await certain('POST', `${LB}/${id}/backends`, { id: 'b1', ip: server, port: 8000 + port })
-      t.ok(answers(ip))
-    }
-  }
-  const active = async () => {
-    const vips = await Promise.all(['web80-4', 'web80-6'].map((id) => certain('GET', `${LB}/${id}`)))
-    return vips.map((vip) => (vip.load_balancer as { backends: { active_conns: number }[] }).backends[0]?.active_conns)
-  }
-  const open = (port: number) =>
-    Promise.all(FAMILIES.map(([address]) => there.tell('open', { address, port }).then(({ handle }) => handle)))
-  const say = (handles: number[], text: string) =>
-    Promise.all(handles.map((handle) => there.tell('say', { handle, text })))
-  const [talking, silent, beside] = [await open(80), await open(80), await open(81)]
-  t.same(await say(talking, 'admitted'), ['same', 'same'])
-  t.same(await active(), [2, 2])
-  const ids: number[] = []
-  for (const [dest_ip] of FAMILIES) {
-    const fields = { action: 'drop', protocol: 'tcp', dest_ip, dest_port: 80 }
-    const { rule } = await certain('POST', '/api/v1/rules', fields)
-    ids.push((rule as { id: number }).id)
-  }
-  t.same(await say(talking, 'from its first moment'), ['timeout', 'timeout'])
-  await until('the connections are ended', async () => (await active()).join() === '0,0')
-  t.same(await say(silent, 'has said nothing meanwhile'), ['timeout', 'timeout'])
-  t.same(await say(beside, 'another port'), ['same', 'same'])
-  for (const id of ids) await certain('DELETE', `/api/v1/rules/${id}`)
-  // Nobody was told: what is allowed again goes on, with what it could not say before.
-  await until('they go on', async () => !(await say(silent, 'again')).includes('timeout'))
-  t.ok(
-    (await active()).every((count) => (count ?? 0) > 0),
-    'and count',
+  return { ...area, state, pending, settled, left: () => all.map(({ reply, dport }) => `${reply.src} ${dport}`) }
+}
+
+t.test('lb-08 a VIP that goes takes its connections along, and no others', async (t) => {
+  const foreign = connection(1, { dst: '192.0.2.99' })
+  const all = [connection(1), connection(2), connection(1, { dport: 81 }), connection(1, { protocol: UDP }), foreign]
+  const { add, join, call, settled, left, vip } = await tracking(t, all)
+  await add()
+  await add({ id: 'other', frontend_port: 81 })
+  await join('web', 1)
+  await join('web', 2)
+  await join('other', 1)
+  t.same(
+    (await vip('web')).backends.map(({ active_conns }) => active_conns),
+    [1, 1],
+    'lb-06',
   )
+  await call('DELETE', `${LB}/web`)
+  await settled()
+  t.same(left(), ['10.0.0.1 81', '10.0.0.1 80', '10.0.0.1 80'])
+})
+
+t.test('a VIP for every port leaves alone what one for a port serves', async (t) => {
+  const { add, join, call, settled, left, vip } = await tracking(t, [connection(1), connection(1, { dport: 443 })])
+  await add()
+  await join('web', 1)
+  await add({ id: 'every', frontend_port: 0 })
+  await join('every', 1)
+  t.match((await vip('every')).backends, [{ active_conns: 1 }])
+  await call('DELETE', `${LB}/every`)
+  await settled()
+  t.same(left(), ['10.0.0.1 80'])
+})
+
+t.test('state-08 datagrams leave a backend that is unhealthy, connections stay', async (t) => {
+  const { add, join, call, settled, left } = await tracking(t, [connection(1), connection(1, { protocol: UDP })])
+  await add()
+  await add({ id: 'dns', protocol: 'udp' })
+  for (const id of ['web', 'dns']) {
+    await join(id, 1)
+    await call('POST', `${LB}/${id}/backends/b1/health`, { healthy: false })
+  }
+  await settled()
+  t.same(left(), ['10.0.0.1 80'])
+  await call('DELETE', `${LB}/web/backends/b1`)
+  await settled()
+  t.same(left(), ['10.0.0.1 80'], 'it drains')
+})
+
+t.test('what could not be ended is ended later, unless it is served again by then', async (t) => {
+  const [stateDir, plane] = [scratch(t), fakePlane({ balancer: false })]
+  const all = [connection(1), connection(2)]
+  const first = await tracking(t, all, { stateDir, plane })
+  await first.add()
+  await first.join('web', 1)
+  await first.join('web', 2)
+  first.state.fails = true
+  await first.call('DELETE', `${LB}/web`)
+  await first.agent.close()
+  const again = await tracking(t, all, { stateDir, plane })
+  await again.settled()
+  t.same(again.left(), [], 'by the next agent')
+  all.push(connection(1), connection(2))
+  await again.add()
+  await again.join('web', 1)
+  await again.join('web', 2)
+  again.state.fails = true
+  const { looks } = again.state
+  await again.call('DELETE', `${LB}/web`)
+  while (again.state.looks === looks) await new Promise(setImmediate)
+  await again.add()
+  await again.join('web', 1)
+  again.state.fails = false
+  await again.call('POST', `${LB}/web/backends/b1/health`, { healthy: true })
+  await again.settled()
+  t.same(again.left(), ['10.0.0.1 80'])
+})
+
+t.test('where the programs balance, nothing is noted and conntrack is not asked', async (t) => {
+  const { add, join, call, pending, state } = await tracking(t, [connection(1)], { plane: fakePlane() })
+  await add()
+  await join('web', 1)
+  await call('DELETE', `${LB}/web`)
+  t.same([pending(), state.looks], [0, 0])
 })

@@ -3,6 +3,7 @@ import t from 'tap'
 import { requireRoot } from '../../../test/netns.ts'
 import { type Segment, segment, until } from '../../../test/segment.ts'
 import { LB } from './area.ts'
+import { balanced, laneEnv } from './lane.ts'
 
 requireRoot(t)
 
@@ -18,8 +19,8 @@ async function certain({ agent }: Segment, ...what: Parameters<Segment['agent'][
 const vip = (place: Segment, id: string, frontend_ip: string, fields: object = {}) =>
   certain(place, 'POST', LB, { id, frontend_ip, frontend_port: 80, algorithm: 'maglev', ...fields })
 
-t.test('lb-02 lb-08 D75 the address answers when its VIP was made, is told, and goes with the last', async (t) => {
-  const place = await segment(t)
+balanced('lb-02 lb-08 D75 the address answers when its VIP was made, is told, and goes with the last', async (t) => {
+  const place = await segment(t, { env: laneEnv })
   const { node, heard, held, known, answers, mac, neighbour } = place
   await vip(place, 'a', IP)
   await vip(place, 'b', IP, { frontend_port: 81 })
@@ -38,8 +39,8 @@ t.test('lb-02 lb-08 D75 the address answers when its VIP was made, is told, and 
   t.same([answers(IP), answers(IP6)], [false, false])
 })
 
-t.test('lb-26 they outlive a kill and a boot; what others took is put back', async (t) => {
-  const place = await segment(t)
+balanced('lb-26 they outlive a kill and a boot; what others took is put back', async (t) => {
+  const place = await segment(t, { env: laneEnv })
   const { agent, node, held, answers } = place
   await vip(place, 'a', IP)
   await certain(place, 'POST', `${LB}/a/backends`, { id: 'b1', ip: '10.9.0.2', weight: 3 })
@@ -53,8 +54,8 @@ t.test('lb-26 they outlive a kill and a boot; what others took is put back', asy
   await until('it is put back', () => held().length === 1)
 })
 
-t.test('D75 an address that the node had before stays as it is', async (t) => {
-  const place = await segment(t)
+balanced('D75 an address that the node had before stays as it is', async (t) => {
+  const place = await segment(t, { env: laneEnv })
   const { agent, node, held } = place
   node.run('ip', 'address', 'add', '10.9.0.30/32', 'dev', 'lo')
   const before = held()
@@ -66,8 +67,8 @@ t.test('D75 an address that the node had before stays as it is', async (t) => {
   t.match(refused, { status: 409, body: { error: /in use on this node already \(broadcast\)/ } })
 })
 
-t.test('lb-20 a server is found healthy, and unhealthy when it ends', async (t) => {
-  const place = await segment(t)
+balanced('lb-20 a server is found healthy, and unhealthy when it ends', async (t) => {
+  const place = await segment(t, { env: laneEnv })
   const { neighbour, agent } = place
   const server = neighbour.spawn(process.execPath, ['-e', "require('net').createServer().listen(8080, '10.9.0.254')"])
   const health_check = { type: 'tcp', interval_sec: 2, timeout_sec: 1, threshold: 1 }

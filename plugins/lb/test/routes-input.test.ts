@@ -206,11 +206,17 @@ t.test('D75 the address follows the uplink, and is on lo as long as there never 
   t.same(up(), ['lb/address/eth1/192.0.2.10/32'], 'no uplink is known: it stays')
 })
 
-t.test('lb-04 least-conn is refused, not replaced, where nobody counts connections', async (t) => {
-  const plane = fakePlane()
-  const { call, add } = await lbArea(t, { plane })
-  Object.assign(plane, { balancer: { accelerated: false, activeConnections: () => 0, detail: () => 'no eBPF here' } })
-  const answer = await call('POST', LB, { id: 'web', frontend_ip: '192.0.2.10', algorithm: 'least-conn' })
-  t.same([answer.status, answer.body.error], [409, 'least-conn is not available on this node: no eBPF here'])
-  await add({ algorithm: 'maglev' })
+t.test('lb-04 D75 least-conn and direct server return are refused, not replaced, where nft balances', async (t) => {
+  const { call, add, unchanged } = await lbArea(t, { plane: fakePlane({ balancer: false }) })
+  const refused = async (fields: object, error: string) => {
+    const body = { id: 'web', frontend_ip: '192.0.2.10', algorithm: 'maglev', ...fields }
+    const answer = await unchanged(() => call('POST', LB, body))
+    t.same([answer.status, answer.body.error], [409, error])
+  }
+  const here = 'needs the eBPF load balancer; here it is a plane in memory'
+  await refused({ algorithm: 'least-conn' }, `algorithm: least-conn ${here}`)
+  await refused({ dsr_enabled: true }, `dsr_enabled: direct server return ${here}`)
+  for (const [at, algorithm] of ['maglev', 'round-robin', 'weighted', 'source-hash', 'consistent-hash'].entries()) {
+    await add({ id: algorithm, frontend_port: 80 + at, algorithm })
+  }
 })

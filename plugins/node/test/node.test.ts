@@ -78,6 +78,11 @@ t.test('node-03 ver-01 status: state, version, uptime, acceleration', async (t) 
   t.match(await summary(), /firewall: eBPF classifier, 12 rules in 3 tables$/)
   plane.check = () => [nft, facility('classifier', false, 'Linux 6.4 is needed')]
   t.match(await summary(), /firewall: nft, rule by rule \(Linux 6\.4 is needed\)$/)
+  const netlink = facility('netlink', true, 'links')
+  plane.check = () => [nft, netlink, facility('balancer', true, 'eBPF programs, virtual addresses: 3')]
+  t.match(await summary(), /load balancer: eBPF programs, virtual addresses: 3;/)
+  plane.check = () => [nft, netlink, facility('balancer', false, 'needs Linux 6.6')]
+  t.match(await summary(), /load balancer: nft, by its connection tracking \(needs Linux 6\.6\);/)
   plane.check = () => [facility('nft', false, 'none'), facility('classifier', false, 'needs nft')]
   t.match(await summary(), /firewall: off$|^no data plane$/)
 })

@@ -39,7 +39,7 @@ async function rows(): Promise<number[]> {
 }
 
 t.test('the programs are on the devices only while there is a virtual address', async (t) => {
-  t.same([attached(), await rows()], [[], [0, 0, 0]])
+  t.notOk(existsSync(dir), 'nothing is loaded before there is one')
   const entry = vip({ backends: [backend(1)] })
   await it.put(entry)
   const devices = ['br-work', 'up0'].map(ifindex).sort((a, b) => a - b)
@@ -61,6 +61,17 @@ t.test('the programs are on the devices only while there is a virtual address', 
   t.same(attached(), devices)
   await it.apply({ before: entry })
   t.same([attached(), await rows(), readdirSync(join(dir, 'sockets'))], [[], [0, 0, 0], []])
+  await it.balancer.rest()
+  await it.put(entry)
+  await it.balancer.rest()
+  t.ok(existsSync(dir), 'not while there is one')
+  await it.apply({ before: entry })
+  await it.balancer.rest()
+  await it.balancer.rest()
+  t.notOk(existsSync(dir), 'given up when there was none for a while')
+  const undo = await it.put(entry)
+  await undo()
+  t.same(attached(), [])
 })
 
 t.test('a link that somebody takes off is put back', async (t) => {

@@ -3,10 +3,9 @@ import { execFileSync } from 'node:child_process'
 import t from 'tap'
 import { here } from '../../../../test/inside.ts'
 import { netnsNamed, requireRoot } from '../../../../test/netns.ts'
-import { KernelRefusal } from '../../../plane.ts'
 import { run } from '../../test/support.ts'
 import type { VipEntry } from '../entries.ts'
-import { fallbackRules, fallbackSkeleton } from '../fallback.ts'
+import { beyondNft, fallbackChains, fallbackRules, fallbackSkeleton } from '../fallback.ts'
 import { backend, backendAddress6, CLIENT, lab, NODE, outsideAddress, tallied, VIP, VIP6, vip } from './lab.ts'
 import { machine } from './machine.ts'
 
@@ -30,6 +29,7 @@ function rule(...entries: VipEntry[]): void {
     'delete table inet stratum',
     'add table inet stratum',
     fallbackSkeleton,
+    ...fallbackChains.flatMap(({ chain, rules }) => rules.map((text) => `add rule inet stratum ${chain} ${text}`)),
     ...lines,
   ].join('\n')
   execFileSync('nft', ['-f', '-'], { input: `${input}\n`, stdio: ['pipe', 'inherit', 'inherit'] })
@@ -67,7 +67,11 @@ t.test('a backend off the node, every port, and nobody at all', async (t) => {
   t.same(await it.client.tell('ask', at), ['ECONNREFUSED'])
 })
 
-t.test('what nft cannot do is refused', async (t) => {
-  t.throws(() => fallbackRules(vip({ algorithm: 'least-conn' }), 1), KernelRefusal)
-  t.throws(() => fallbackRules(vip({ dsr: true }), 1), KernelRefusal)
+t.test('what nft cannot do is refused, not done otherwise', async (t) => {
+  for (const more of [{ algorithm: 'least-conn' }, { dsr: true }] as const) {
+    t.ok(beyondNft(vip(more)))
+    rule(vip({ ...more, backends: two }))
+    t.same(await it.client.tell('ask', at), ['ECONNREFUSED'])
+  }
+  t.notOk(beyondNft(vip()))
 })

@@ -1,0 +1,94 @@
+/** The load balancer while it is loaded: takes over what an earlier agent wrote, and joins the parts. */
+import type { Netlink } from '../../netlink/socket.ts'
+import { LB_PLACES } from '../../numbers.ts'
+import { checked, libbpf } from '../libbpf.ts'
+import type { BpfObject } from '../object.ts'
+import { mend, standing } from './adopt.ts'
+import { type Balanced, balancerConnections } from './connections.ts'
+import type { VipEntry } from './entries.ts'
+import { followDevices } from './follow.ts'
+import { BalancerLinks } from './links.ts'
+import { type BalancerMaps, balancerMaps } from './maps.ts'
+import { SocketLinks } from './sockets.ts'
+import { VipTable } from './table.ts'
+
+/** enum bpf_cmd of linux/bpf.h */
+const BPF_PROG_TEST_RUN = 10
+
+export interface SessionParts {
+  /** Loaded; the session closes it. */
+  object: BpfObject
+  /** Where links are pinned. */
+  pinDir: string
+  route: Netlink
+  /** Told of what goes wrong outside any change. */
+  onProblem(error: unknown): void
+}
+
+export interface Session {
+  table: VipTable
+  /** Brings the programs to the devices that there are. @throws KernelError */
+  sync(): Promise<void>
+  /** The entries that the maps hold. */
+  observe(): Promise<VipEntry[]>
+  /** Connections of a backend. */
+  active(vip: string, backend: string): number
+  connections: Balanced
+  /** Forgets idle connections and recounts the others. */
+  sweep(): Promise<void>
+  /** Ends the handles; what is pinned goes on. */
+  close(): Promise<void>
+}
+
+export async function openSession({ object, pinDir, route, onProblem }: SessionParts): Promise<Session> {
+  const maps = balancerMaps(object)
+  const table = new VipTable(maps)
+  for (const it of await mend(maps, await standing(maps))) table.adopt(it)
+  const links = new BalancerLinks(pinDir, object.program('lb_in'), maps.devices)
+  const sockets = new SocketLinks(pinDir, object)
+  const follower = followDevices({ route, links, sockets, needed: () => table.size > 0, onProblem })
+  let sweeping: Promise<void> | undefined
+  return {
+    table,
+    sync: () => follower.sync(),
+    observe: () => observed(maps, table),
+    active: (vip, backend) => activeOf(maps, table, vip, backend),
+    connections: balancerConnections(maps),
+    sweep() {
+      sweeping ??= run(object.program('lb_tidy').fd).finally(() => {
+        sweeping = undefined
+      })
+      return sweeping
+    },
+    async close() {
+      await follower.close()
+      await sweeping?.catch(() => {})
+      maps.close()
+      object.close()
+    },
+  }
+}
+
+/** What the maps hold; that a ring is wrong is known since it was adopted. */
+async function observed(maps: BalancerMaps, table: VipTable) {
+  const found = await standing(maps)
+  return found.map(({ entry, index }) => {
+    const isDamaged = table.get(entry.key)?.entry.damaged === true || maps.rings.get(index) === undefined
+    return isDamaged ? { ...entry, damaged: true as const } : entry
+  })
+}
+
+function activeOf({ active }: BalancerMaps, table: VipTable, vip: string, backend: string): number {
+  const found = table.get(`lb/vip/${vip}`)
+  const placed = found?.places.get(backend)
+  if (found === undefined || placed === undefined) return 0
+  const count = Number(Atomics.load(active, found.index * LB_PLACES + placed.place))
+  return Math.max(0, count)
+}
+
+/** Runs a program of type syscall, on the pool. */
+async function run(fd: number): Promise<void> {
+  const attributes = Buffer.alloc(80)
+  attributes.writeUInt32LE(fd, 0)
+  checked(await libbpf().bpf(BPF_PROG_TEST_RUN, attributes), 'sweep the connections of the load balancer')
+}

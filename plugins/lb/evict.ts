@@ -1,0 +1,113 @@
+/**
+ * Where nft balances, conntrack keeps a connection where it began. What must not go on is noted with the change that ends
+ * it and ended after its commit: connections of a VIP or a backend that went, and datagrams to one that is unhealthy.
+ * What is left when the agent dies is found in `lb_pending` at the next start.
+ */
+import { inArray } from 'drizzle-orm'
+import type { AreaContext, Change, Db, Rule, Stop } from '../../core/area.ts'
+import { system } from '../../core/state/events.ts'
+import type { Connection } from '../../dataplane/connections.ts'
+import { type Claimed, type Front, isServed, protocolOf, type Target } from './flows.ts'
+import { queries } from './queries.ts'
+import { type PendingRow, pending } from './tables.ts'
+
+/** Rows that one pass deals with. */
+const PORTION = 1000
+
+/** What a VIP serves, by `<address> <port> <protocol> <backend>`; datagrams only by who is well, or drains. */
+function served(db: Db, ref: string): Map<string, Front & { target: Target }> {
+  const vip = queries(db).vip.get({ id: ref.slice(ref.indexOf('/') + 1) })
+  const found = new Map<string, Front & { target: Target }>()
+  if (vip === undefined) return found
+  const { address, port, protocol } = vip
+  for (const { ip, port: backendPort, state } of queries(db).backendsOf.all({ vip: vip.id })) {
+    if (protocol === 'udp' && state === 'down') continue
+    const target = { ip, port: backendPort }
+    found.set(`${address} ${port} ${protocol} ${ip} ${backendPort}`, { address, port, protocol, target })
+  }
+  return found
+}
+
+/** The same rule, which also notes what it ends where nft balances. `read` sees what was before (core/state/mutate.ts). */
+export function noting<T>({ plane, read }: Pick<AreaContext, 'plane' | 'read'>, rule: Rule<T>): Rule<T> {
+  if (plane.balancer.accelerated) return rule
+  return async (tx): Promise<Change<T>> => {
+    const change = await rule(tx)
+    for (const { id } of change.touch.filter((ref) => ref.id.startsWith('vip/'))) {
+      const after = served(tx, id)
+      for (const [key, { target, ...front }] of served(read, id)) {
+        if (after.has(key)) continue
+        tx.insert(pending)
+          .values({ ...front, backendIp: target.ip, backendPort: target.port })
+          .run()
+      }
+    }
+    return change
+  }
+}
+
+export function startEviction(context: AreaContext): Stop {
+  const { log, read } = context
+  let running: Promise<void> | undefined
+  let stopped = false
+  const next = () => queries(read).pending.all({ limit: PORTION })
+  const work = async () => {
+    // The first turn goes to whoever called, so `running` is set before the loop can end.
+    await Promise.resolve()
+    try {
+      for (let rows = next(); rows.length > 0 && !stopped; rows = next()) await pass(context, rows)
+    } catch (error) {
+      log.warn({ err: error }, 'connections could not be ended; this is tried again after the next change')
+    }
+    running = undefined
+  }
+  const start = () => {
+    running ??= work()
+  }
+  const stopListening = context.onCommit(start)
+  start()
+  return async () => {
+    stopped = true
+    stopListening()
+    await running
+  }
+}
+
+async function pass({ plane, read, log, mutate }: AreaContext, rows: readonly PendingRow[]): Promise<void> {
+  // While the programs balance, conntrack knows nothing of it.
+  const all = plane.balancer.accelerated ? [] : await plane.connections.list({ own: true })
+  const ended = await plane.connections.end(outdated(read, rows, all))
+  if (ended > 0) log.info({ connections: ended }, 'connections ended whose backend serves them no longer')
+  await mutate(system('eviction'), (tx) => {
+    const ids = rows.map(({ id }) => id)
+    tx.delete(pending).where(inArray(pending.id, ids)).run()
+    return { result: undefined, touch: [], events: [] }
+  })
+}
+
+/** Those of `all` that some row speaks of, and that nobody serves by now. */
+export function outdated(db: Db, rows: readonly PendingRow[], all: readonly Connection[]): Connection[] {
+  const claimed = claimedBy(db)
+  const byAddress = new Map<string, PendingRow[]>()
+  for (const row of rows) {
+    const again = queries(db).vipAt.get(row)
+    const there = again && served(db, `vip/${again.id}`)
+    const { address, port, protocol, backendIp, backendPort } = row
+    if (there?.has(`${address} ${port} ${protocol} ${backendIp} ${backendPort}`)) continue
+    byAddress.set(address, [...(byAddress.get(address) ?? []), row])
+  }
+  return all.filter((connection) =>
+    byAddress
+      .get(connection.dst)
+      ?.some((row) => isServed(row, { ip: row.backendIp, port: row.backendPort }, claimed, connection)),
+  )
+}
+
+/** Whether there is a VIP for a connection's very port. */
+export const claimedBy =
+  (db: Db): Claimed =>
+  (connection) => {
+    const protocol = protocolOf(connection)
+    if (protocol === undefined) return false
+    return queries(db).vipAt.get({ address: connection.dst, port: connection.dport, protocol }) !== undefined
+  }

@@ -1,0 +1,3 @@
+/** packets-agent.test.ts with nft in the place of the programs. */
+import './nft-lane.ts'
+import './packets-agent.test.ts'

@@ -1,0 +1,3 @@
+/** packets-life.test.ts with nft in the place of the programs. */
+import './nft-lane.ts'
+import './packets-life.test.ts'
