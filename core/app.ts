@@ -86,6 +86,8 @@ export interface Agent extends Health {
   drift: Drift
   metrics: Metrics
   now: () => Date
+  /** Who tells of the other members of this node's cluster. */
+  members: AreaContext['members']
   startedAt: Date
   version: string
   announce: Announce
@@ -149,6 +151,7 @@ export async function build(options: BuildOptions): Promise<Agent> {
   const enabled = new Map(areas.filter(({ name }) => !states.reasonOff(name)).map((area) => [area.name, area]))
 
   const outbox = openOutbox(store.write, store.read, () => config.int('max_events'), now, metrics.events.written)
+  const members: AreaContext['members'] = new Set()
   const contextOf = (area: string): AreaContext => ({
     log: log.child({ area }),
     config,
@@ -158,6 +161,7 @@ export async function build(options: BuildOptions): Promise<Agent> {
     mutate: (origin, rule) => pipeline.mutate(area, origin, rule),
     onCommit: (listener) => outbox.onWake(listener),
     keys: credentials.keys,
+    members,
   })
   const troubles = new Map<string, string>()
   const drift = openDrift({
@@ -234,6 +238,7 @@ export async function build(options: BuildOptions): Promise<Agent> {
     outbox,
     pipeline,
     plane,
+    members,
     drift,
     metrics,
     now,

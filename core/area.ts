@@ -76,6 +76,13 @@ export interface Desired {
 /** The same, for an area that renders otherwise by what this node can do: given the kinds of entries that it carries out. */
 export type DesiredBy = (kinds: Plane['kinds']) => Desired
 
+/** Another member of the cluster that this node is in, and what it calls here: TCP ports of one address. */
+export interface Member {
+  id: string
+  address: string
+  calls: { address: string; ports: readonly number[] }
+}
+
 /** What an area's timers and sessions may use. */
 export interface AreaContext {
   log: FastifyBaseLogger
@@ -89,6 +96,8 @@ export interface AreaContext {
   onCommit(listener: () => void): () => void
   /** Who finds the callers of keys `<kind>_<id>_<secret>`, by kind. An area that keeps some adds itself when it starts. */
   keys: Map<string, KeyResolver>
+  /** Who tells of the other members of this node's cluster. An area that keeps some adds itself when it starts. */
+  members: Set<(db: Db) => Iterable<Member>>
 }
 export type Stop = () => Promise<void> | void
 

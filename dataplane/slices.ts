@@ -13,6 +13,34 @@ export async function inSlices<T>(items: Iterable<T>, work: (item: T) => unknown
   }
 }
 
+/** For work in parts that others may come between: the event loop gets its turn when those have taken a slice. */
+export class Pace {
+  readonly #now: () => number
+  #spent = 0
+
+  /** `now`: a clock in ms. */
+  constructor(now = () => performance.now()) {
+    this.#now = now
+  }
+
+  /** A part. */
+  async during<T>(part: () => Promise<T>): Promise<T> {
+    const since = this.#now()
+    try {
+      return await part()
+    } finally {
+      this.#spent += this.#now() - since
+    }
+  }
+
+  /** In between. */
+  async rest(): Promise<void> {
+    if (this.#spent < SLICE_MS) return
+    this.#spent = 0
+    await new Promise(setImmediate)
+  }
+}
+
 /** Work that says where it may be interrupted: at each `yield`. */
 export type Steps<T> = Generator<void, T>
 

@@ -122,6 +122,11 @@ export function bindLibbpf(name: string) {
     >(
       'int bpf_map_create(int type, const char *name, uint32_t key_size, uint32_t value_size, uint32_t max_entries, const bpf_map_create_opts *options)',
     ),
+    createMapLater: later<
+      [type: number, name: string, keySize: number, valueSize: number, maxEntries: number, options: MapOptions]
+    >(
+      'int bpf_map_create(int type, const char *name, uint32_t key_size, uint32_t value_size, uint32_t max_entries, const bpf_map_create_opts *options)',
+    ),
     update: now<(fd: number, key: Bytes, value: Bytes, flags: number) => number>(
       'int bpf_map_update_elem(int fd, const void *key, const void *value, uint64_t flags)',
     ),

@@ -192,6 +192,13 @@ export function createMap<K, V>(shape: MapShape<K, V>): BpfMap<K, V> {
   return new BpfMap(checked(fd, `create map ${name}`), key, value, 'owned')
 }
 
+/** The same off the event loop, which a map of many megabytes would hold up. */
+export async function createMapLater<K, V>(shape: MapShape<K, V>): Promise<BpfMap<K, V>> {
+  const { name, type, maxEntries, key, value, flags = 0 } = shape
+  const fd = await libbpf().createMapLater(type, name, key.size, value.size, maxEntries, mapOptions(flags))
+  return new BpfMap(checked(fd, `create map ${name}`), key, value, 'owned')
+}
+
 /** Number of CPUs that per-CPU maps have room for, which can be more than there are. */
 export function possibleCpus(): number {
   return checked(libbpf().possibleCpus(), 'count the possible CPUs')

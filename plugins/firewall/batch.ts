@@ -1,6 +1,6 @@
 /** `POST /rules/batch`: every valid rule in one transaction and one kernel transaction, the others told why not (D65). */
 
-import type { Change, Db } from '../../core/area.ts'
+import type { Change, Db, Member } from '../../core/area.ts'
 import { ApiError, badRequest } from '../../core/errors.ts'
 import { inSlices } from '../../core/slices.ts'
 import type { Limit } from './limit.ts'
@@ -14,6 +14,7 @@ export type ItemCheck = (item: unknown) => string | undefined
 export interface BatchOptions {
   atomic: boolean
   limit: Limit
+  members: readonly Member[]
   check: ItemCheck
 }
 
@@ -49,11 +50,11 @@ export async function createBatch(
   return inserted(summary(results, rows.length), rows)
 }
 
-function insertItem(tx: Db, item: unknown, { check, limit }: BatchOptions): Row {
+function insertItem(tx: Db, item: unknown, { check, limit, members }: BatchOptions): Row {
   const wrong = check(item)
   if (wrong !== undefined) throw badRequest(wrong)
   // `check` has compared it with the schema of RuleInput.
-  return insertOne(tx, item as RuleInput, limit)
+  return insertOne(tx, item as RuleInput, limit, members)
 }
 
 function summary(results: BatchResult[], created: number): BatchOutcome {

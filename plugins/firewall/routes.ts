@@ -1,6 +1,6 @@
 /** REST of the firewall. */
 import { Compile } from 'typebox/compile'
-import type { Db, TypedApp } from '../../core/area.ts'
+import type { Db, Member, TypedApp } from '../../core/area.ts'
 import { untilCommit } from '../../core/state/until-commit.ts'
 import { sendOne } from '../../core/transport/etag.ts'
 import { sendList } from '../../core/transport/list.ts'
@@ -24,6 +24,7 @@ export function routes(app: TypedApp): void {
   const { store, outbox } = app.agent
   const shown = untilCommit(outbox, (id) => oneRule(id)(store.read))
   const limit = () => rulesLimit(app.agent)
+  const members = (tx: Db) => [...app.agent.members].flatMap((all) => [...all(tx)])
 
   app.get(
     '/rules',
@@ -42,7 +43,7 @@ export function routes(app: TypedApp): void {
     '/rules',
     { ...strict, schema: { summary: 'Add a rule', body: schema.RuleInput, response: { 201: schema.RuleCreated } } },
     async (request, reply) => {
-      const created = await carryOut(request, reply, AREA, (tx) => createRule(tx, request.body, limit()))
+      const created = await carryOut(request, reply, AREA, (tx) => createRule(tx, request.body, limit(), members(tx)))
       return reply.code(201).send(created)
     },
   )
@@ -71,7 +72,7 @@ export function routes(app: TypedApp): void {
     { ...strict, schema: { summary: 'Replace a rule', body: schema.RuleInput, response: { 200: schema.RuleUpdated } } },
     (request, reply) => {
       const id = ruleId(request)
-      return carryOut(request, reply, AREA, (tx) => replaceRule(tx, id, request.body), oneRule(id))
+      return carryOut(request, reply, AREA, (tx) => replaceRule(tx, id, request.body, members(tx)), oneRule(id))
     },
   )
   app.delete(
@@ -82,10 +83,10 @@ export function routes(app: TypedApp): void {
       return carryOut(request, reply, AREA, (tx) => deleteRule(tx, id), oneRule(id))
     },
   )
-  batchRoute(app, limit)
+  batchRoute(app, (tx) => ({ limit: limit(), members: members(tx) }))
 }
 
-function batchRoute(app: TypedApp, limit: () => Limit): void {
+function batchRoute(app: TypedApp, bounds: (tx: Db) => { limit: Limit; members: Member[] }): void {
   const check = itemCheck()
   app.post(
     '/rules/batch',
@@ -100,7 +101,7 @@ function batchRoute(app: TypedApp, limit: () => Limit): void {
     async (request, reply) => {
       const { rules, atomic = false } = request.body
       try {
-        return await carryOut(request, reply, AREA, (tx) => createBatch(tx, rules, { atomic, limit: limit(), check }))
+        return await carryOut(request, reply, AREA, (tx) => createBatch(tx, rules, { atomic, ...bounds(tx), check }))
       } catch (error) {
         if (!(error instanceof BatchRefusal)) throw error
         return reply.code(400).send({ error: error.message, ...error.outcome })

@@ -1,10 +1,11 @@
 /** Domain rules of the firewall: input → rows, and what changed. Knows neither Fastify nor the kernel. */
 import { eq } from 'drizzle-orm'
-import type { Change, Db, EventDraft, Ref } from '../../core/area.ts'
+import type { Change, Db, EventDraft, Member, Ref } from '../../core/area.ts'
 import { badRequest, limitReached, notFound } from '../../core/errors.ts'
 import { parseMac, parsePrefix } from '../../dataplane/nft/text.ts'
 import { shortfall } from './legacy.ts'
 import type { Limit } from './limit.ts'
+import { requireSparesMembers } from './members.ts'
 import { defaultAction, queries } from './queries.ts'
 import { defaultRef, establishedRef, ruleRef } from './refs.ts'
 import { NO_SCHEDULE, parseSchedule, type Schedule } from './schedule.ts'
@@ -86,8 +87,13 @@ function readMac(text: string | undefined): string {
 
 const readLevel = (level: string | undefined): string => (level === 'interface' ? 'bridge' : level || 'global')
 
-export function createRule(tx: Db, input: RuleInput, limit: Limit): Change<{ status: 'created'; rule: Rule }> {
-  const row = insert(tx, readInput(input), limit, undefined, NO_SCHEDULE)
+export function createRule(
+  tx: Db,
+  input: RuleInput,
+  limit: Limit,
+  members: Iterable<Member> = [],
+): Change<{ status: 'created'; rule: Rule }> {
+  const row = insertOne(tx, input, limit, members)
   const rule = toRule(row)
   return {
     result: { status: 'created', rule },
@@ -97,9 +103,15 @@ export function createRule(tx: Db, input: RuleInput, limit: Limit): Change<{ sta
 }
 
 /** Swaps in one step: a new id, the old one's place among equals, and its schedule (D66). */
-export function replaceRule(tx: Db, path: string, input: RuleInput): Change<{ status: 'updated'; rule: Rule }> {
+export function replaceRule(
+  tx: Db,
+  path: string,
+  input: RuleInput,
+  members: Iterable<Member> = [],
+): Change<{ status: 'updated'; rule: Rule }> {
   const fields = readInput(input)
   const old = find(tx, path)
+  requireSparesMembers(fields, members)
   const { id } = old
   queries(tx).remove.run({ id })
   const { scheduleFrom, scheduleTo, scheduleDaily } = old
@@ -153,9 +165,11 @@ export function scheduleRule(tx: Db, path: string, input: ScheduleInput | undefi
   }
 }
 
-/** Inserts one rule of a batch. Throws before it writes, so a refused one leaves nothing. */
-export function insertOne(tx: Db, input: RuleInput, limit: Limit): Row {
-  return insert(tx, readInput(input), limit, undefined, NO_SCHEDULE)
+/** Inserts a rule, alone or of a batch. Throws before it writes, so a refused one leaves nothing. */
+export function insertOne(tx: Db, input: RuleInput, limit: Limit, members: Iterable<Member>): Row {
+  const fields = readInput(input)
+  requireSparesMembers(fields, members)
+  return insert(tx, fields, limit, undefined, NO_SCHEDULE)
 }
 
 /** The change that a batch of inserted rows amounts to. */

@@ -10,6 +10,7 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import t from 'tap'
 import { bpffs } from '../../dataplane/bpf/test/support.ts'
+import { threadCpuNs } from '../../dataplane/bpf/test_run.ts'
 import { here } from '../inside.ts'
 import { netnsNamed, requireRoot } from '../netns.ts'
 import type { Blast } from './blast.ts'
@@ -67,7 +68,7 @@ t.test('no packet is judged wrong while other rules change', async (t) => {
     devices: [...mine.index],
   })
   await blast.sends(1)
-  const [since, before] = [performance.now(), blast.sent()]
+  const [since, cpuSince, before] = [performance.now(), threadCpuNs(), blast.sent()]
   let [updates, applied, turn] = [0, 0, since]
   while (blast.runs() && (blast.sent() < PACKETS || updates < UPDATES)) {
     const diff = changes.next(MOST)
@@ -79,12 +80,14 @@ t.test('no packet is judged wrong while other rules change', async (t) => {
     turn = performance.now()
   }
   const seconds = (performance.now() - since) / 1000
+  const cpuSeconds = (threadCpuNs() - cpuSince) / 1e9
   const meanwhile = blast.sent() - before
   const sent = await blast.end()
   const share = sent / (mustAccept.length + mustDrop.length)
   t.comment(
     `${meanwhile} packets and ${updates} updates in ${applied} changes in ${seconds.toFixed(1)} s: ` +
-      `${Math.round(updates / seconds)} updates/s, ${Math.round(applied / seconds)} changes/s`,
+      `${Math.round(updates / seconds)} updates/s, ${Math.round(applied / seconds)} changes/s; ` +
+      `${Math.round(updates / cpuSeconds)} updates for a second of CPU`,
   )
   t.ok(meanwhile >= PACKETS / 2, 'packets were sent while rules changed')
   t.equal(counter('accepted'), share * mustAccept.length, 'every packet that must be accepted was')

@@ -4,9 +4,9 @@
  */
 import { FILTER_CELL4, FILTER_CELL6, FILTER_LINES, FILTER_PAGE, FILTER_RUN } from '../../numbers.ts'
 import { bytes, u32 } from '../codec.ts'
-import { type BpfMap, createMap, MAP_TYPE } from '../map.ts'
+import { MAP_TYPE, type MapShape } from '../map.ts'
 import { type Mapping, mapMemory } from '../mapped.ts'
-import { compareRank, type Family, FROM, type Image, UNTIL, word } from './image.ts'
+import { compareRank, type Family, FROM, type Image, idOf, RANK_HIGH, RANK_LOW, UNTIL, word } from './image.ts'
 import { NoRoom, Room } from './room.ts'
 
 /** linux/bpf.h */
@@ -21,12 +21,12 @@ export type Block = readonly [first: number, count: number]
 
 export const cellBytes = (family: Family): number => (family === 4 ? FILTER_CELL4 : FILTER_CELL6)
 
-/** A new map for an arena of `cells`, a power of two. Close it. */
-export function createArenaMap(family: Family, cells: number): BpfMap<number, Uint8Array> {
+/** The map of an arena of `cells`, a power of two. */
+export function arenaMap(family: Family, cells: number): MapShape<number, Uint8Array> {
   const value = bytes(FILTER_PAGE * cellBytes(family))
   const maxEntries = cells / FILTER_PAGE
   const flags = MMAPABLE | INNER_MAP
-  return createMap({ name: `filter_cells${family}`, type: MAP_TYPE.array, maxEntries, key: u32, value, flags })
+  return { name: `filter_cells${family}`, type: MAP_TYPE.array, maxEntries, key: u32, value, flags }
 }
 
 export class Arena {
@@ -65,7 +65,8 @@ export class Arena {
   /** Takes a cell of zeros. @throws NoRoom */
   takeCell(): number {
     const at = this.room.take(1)
-    this.longs(at).fill(0n)
+    const size = cellBytes(this.family) / 4
+    this.#words.fill(0, at * size, (at + 1) * size)
     return at
   }
 
@@ -85,8 +86,7 @@ export class Arena {
 
   /** The run that a slot leads to. */
   runAt(slot: number): Block {
-    const low = this.#words[2 * slot] ?? 0
-    return [low & 0xffffff, ((this.#high(slot) & 0xf) << 8) | (low >>> 24)]
+    return [this.#first(slot), this.#length(slot)]
   }
 
   /** The rules of a slot's run, by rank. */
@@ -98,7 +98,27 @@ export class Arena {
   /** How many rules stand under this hash. */
   count(hash: number): number {
     const slot = this.slotOf(hash)
-    return slot === undefined ? 0 : this.runAt(slot)[1]
+    return slot === undefined ? 0 : this.#length(slot)
+  }
+
+  /** The cell in a slot's run of the rule with this id that has no end. */
+  cellOf(slot: number, id: number): number | undefined {
+    const [first, count] = [this.#first(slot), this.#length(slot)]
+    for (let at = first; at < first + count; at++) if (this.#stands(at, id)) return at
+    return undefined
+  }
+
+  /** Gives the rule with this id an end wherever it has none in a slot's run. Returns its cell. */
+  end(slot: number, id: number, generation: number): number | undefined {
+    const size = cellBytes(this.family) / 4
+    const [first, count] = [this.#first(slot), this.#length(slot)]
+    let found: number | undefined
+    for (let at = first; at < first + count; at++) {
+      if (!this.#stands(at, id)) continue
+      this.#words[at * size + UNTIL] = generation
+      found = at
+    }
+    return found
   }
 
   /**
@@ -107,20 +127,24 @@ export class Arena {
    */
   insert(hash: number, rules: readonly Image[]): { slot: number; freed?: Block } {
     const known = this.slotOf(hash)
-    const [from, count] = known === undefined ? [0, 0] : this.runAt(known)
+    const from = known === undefined ? 0 : this.#first(known)
+    const count = known === undefined ? 0 : this.#length(known)
     const total = count + rules.length
     if (total > FILTER_RUN) throw new NoRoom(`more than ${FILTER_RUN} rules differ in nothing that tables tell apart`)
     const slot = known ?? this.#emptySlot(hash)
     const first = this.room.take(total)
     const sorted = rules.length > 1 ? [...rules].sort(compareRank) : rules
+    const size = cellBytes(this.family) / 4
     let read = from
-    for (const [i, rule] of sorted.entries()) {
+    let write = first
+    for (const rule of sorted) {
       const start = read
-      while (read < from + count && compareRank(this.cell(read), rule) <= 0) read++
-      this.#copy(start, first + i + start - from, read - start)
-      this.cell(first + i + read - from).set(rule)
+      while (read < from + count && !this.#isBehind(read, rule)) read++
+      this.#copy(start, write, read - start)
+      write += read - start
+      this.#words.set(rule, write++ * size)
     }
-    this.#copy(read, first + sorted.length + read - from, from + count - read)
+    this.#copy(read, write, from + count - read)
     this.#store(slot, tagOf(hash), first, total)
     return count === 0 ? { slot } : { slot, freed: [from, count] }
   }
@@ -130,21 +154,21 @@ export class Arena {
    * then are in force whatever the generation. Returns what is free after another grace period.
    */
   tidy(slot: number, generation: number): Block | undefined {
-    const [from, count] = this.runAt(slot)
+    const size = cellBytes(this.family) / 4
+    const [from, count] = [this.#first(slot), this.#length(slot)]
     const kept: number[] = []
-    for (let i = 0; i < count; i++) {
-      const rule = this.cell(from + i)
-      if (!isPast(word(rule, UNTIL), generation)) kept.push(from + i)
-      if (isPast(word(rule, FROM), generation)) rule[FROM] = 0
+    for (let at = from; at < from + count; at++) {
+      if (!isPast(word(this.#words, at * size + UNTIL), generation)) kept.push(at)
+      if (isPast(word(this.#words, at * size + FROM), generation)) this.#words[at * size + FROM] = 0
     }
     return kept.length === count ? undefined : this.#keep(slot, kept)
   }
 
-  /** Takes out of a run what fails the test; returns what is free after a grace period. @throws NoRoom */
-  filter(slot: number, keeps: (rule: Image) => boolean): Block | undefined {
-    const [from, count] = this.runAt(slot)
-    const cells = Array.from({ length: count }, (_, i) => from + i)
-    const kept = cells.filter((at) => keeps(this.cell(at)))
+  /** Takes the rule with this id out of a run unless it has an end; returns what is free after a grace period. @throws NoRoom */
+  remove(slot: number, id: number): Block | undefined {
+    const [from, count] = [this.#first(slot), this.#length(slot)]
+    const kept: number[] = []
+    for (let at = from; at < from + count; at++) if (!this.#stands(at, id)) kept.push(at)
     return kept.length === count ? undefined : this.#keep(slot, kept)
   }
 
@@ -177,7 +201,7 @@ export class Arena {
       return freed
     }
     const first = this.room.take(kept.length)
-    for (const [i, at] of kept.entries()) this.cell(first + i).set(this.cell(at))
+    for (const [i, at] of kept.entries()) this.#copy(at, first + i, 1)
     this.#store(slot, this.#high(slot) >>> 4, first, kept.length)
     return freed
   }
@@ -192,6 +216,27 @@ export class Arena {
     const high = tag * 16 + (count >>> 8)
     const low = (count & 0xff) * 2 ** 24 + first
     Atomics.store(this.#longs, slot, (BigInt(high) << 32n) | BigInt(low))
+  }
+
+  #first(slot: number): number {
+    return word(this.#words, 2 * slot) & 0xffffff
+  }
+
+  #length(slot: number): number {
+    return ((this.#high(slot) & 0xf) << 8) | (word(this.#words, 2 * slot) >>> 24)
+  }
+
+  /** Whether the rule of a cell is the one with this id, and has no end. */
+  #stands(cell: number, id: number): boolean {
+    const at = (cell * cellBytes(this.family)) / 4
+    return word(this.#words, at + UNTIL) === 0 && idOf(this.#words, at) === id
+  }
+
+  /** Whether the rule of a cell stands behind another. */
+  #isBehind(cell: number, rule: Image): boolean {
+    const at = (cell * cellBytes(this.family)) / 4
+    const differs = word(this.#words, at + RANK_HIGH) - word(rule, RANK_HIGH)
+    return differs > 0 || (differs === 0 && word(this.#words, at + RANK_LOW) > word(rule, RANK_LOW))
   }
 
   /** Upper half of a slot: the tag and the upper bits of the count. */

@@ -2,11 +2,11 @@
  * The rules of both families in the memory that packets are judged by. A change is prepared beside what is in force, and
  * then becomes so at one instant; what it left behind is used again after a grace period.
  */
-import { inSlices } from '../../slices.ts'
+import { atOnce, inSlices, type Steps, stepwise } from '../../slices.ts'
 import type { Arena } from './arena.ts'
 import type { DeviceNames } from './devices.ts'
 import type { FilterRule, FilterWindow } from './entries.ts'
-import { type FilterFamily, isStanding, type Laid, type Traces } from './family.ts'
+import type { FilterFamily, Laid, Place, Standing, Traces } from './family.ts'
 import {
   deviceOf,
   type Family,
@@ -38,9 +38,12 @@ export interface Remains extends Traces {
   generation: number
   /** Cells of hits and windows. */
   cells: number[]
-  /** Images that are gone. */
+  /** Images that are gone, of those that `count` counts. */
   gone: Image[]
 }
+
+/** Up to so many changes are prepared in one go. */
+const FEW = 64
 
 export class Classifier {
   readonly families: readonly FilterFamily[]
@@ -63,23 +66,25 @@ export class Classifier {
    */
   async apply(changes: readonly FilterChange[]): Promise<void> {
     const generation = following(this.settings.generation)
-    const work = this.families.map((family): Work => ({ remains: noRemains(family, generation), laid: new Map() }))
-    const remains = work.map((it) => it.remains)
-    const begun: Begun[] = []
+    const work = this.families.map(
+      (family): Work => ({ remains: noRemains(family, generation), laid: new Map(), ended: [], begun: [] }),
+    )
+    const isLong = changes.length > FEW
     try {
-      await inSlices(changes, (change) => this.#prepare(change, work, begun))
-      for (const { remains: it, laid } of work) {
-        await inSlices(laid, ([hash, rules]) => it.family.file(hash, rules, it))
-      }
+      const steps = this.#prepare(changes, work)
+      if (isLong) await stepwise(steps)
+      else atOnce(steps)
     } catch (error) {
-      await this.#withdraw(begun, remains)
+      await this.#withdraw(work)
       throw error
     }
     // What ended is counted until the sweep: packets of the generation before still ask for it.
     this.announce()
     this.settings.generation = generation
-    for (const { family, image } of begun) family.hits.set(idOf(image), word(image, HITS))
-    for (const it of remains) this.leave(it)
+    const steps = settle(work)
+    if (isLong) await stepwise(steps)
+    else atOnce(steps)
+    for (const { remains } of work) this.leave(remains)
   }
 
   /** Something is to be done for a family after a grace period. */
@@ -131,51 +136,62 @@ export class Classifier {
     this.settings.counts(this.#fresh, this.#macs, this.devices.users)
   }
 
-  #prepare({ before, after }: FilterChange, work: readonly Work[], begun: Begun[]): void {
+  *#prepare(changes: readonly FilterChange[], work: readonly Work[]): Steps<void> {
+    for (const change of changes) {
+      for (const it of work) this.#change(change, it)
+      yield
+    }
     for (const { remains, laid } of work) {
-      const { family } = remains.family
-      const old = before && isOf(family, before) ? this.#end(before, remains) : undefined
-      // The same rule goes on counting.
-      const keeps = old !== undefined && after !== undefined && before?.id === after.id && isOf(family, after)
-      if (old !== undefined && !keeps) remains.cells.push(word(old, HITS))
-      if (after !== undefined && isOf(family, after)) {
-        const begin = this.#begin(after, remains, keeps ? word(old, HITS) : 0, begun)
-        remains.family.place(begin, laid)
+      for (const [hash, filings] of laid) {
+        remains.family.file(hash, filings, remains)
+        yield
       }
     }
   }
 
-  /** Marks the end of a rule wherever it stands. Returns its words. */
-  #end(rule: FilterRule, remains: Remains): Image | undefined {
-    const { family } = remains
-    const device = rule.match.interface === undefined ? 0 : this.devices.number(rule.match.interface)
-    const image = imageOf(rule, family.family, device)
-    let found: Image | undefined
-    for (const slot of family.slotsOf(image)) {
-      for (const rule of family.arena.rules(slot)) {
-        if (!isStanding(rule, image)) continue
-        found ??= rule.slice()
-        rule[UNTIL] = remains.generation
-      }
+  #change({ before, after }: FilterChange, work: Work): void {
+    const { remains } = work
+    const { family } = remains.family
+    const old = before && this.#end(before.id, work)
+    const begins = after !== undefined && isOf(family, after)
+    // The same rule goes on counting.
+    const keeps = old !== undefined && begins && before?.id === after.id
+    if (old !== undefined && !keeps) remains.cells.push(old.hits)
+    if (begins) this.#begin(after, work, keeps ? old.hits : 0)
+  }
+
+  /** Marks the end of a rule wherever it stands. */
+  #end(id: number, { remains, ended }: Work): Standing | undefined {
+    const { family, generation } = remains
+    const standing = family.standing.get(id)
+    if (standing === undefined) return undefined
+    let cell: number | undefined
+    for (const { slot } of standing.places) {
+      cell = family.arena.end(slot, id, generation) ?? cell
       remains.slots.push(slot)
     }
-    if (found === undefined) return undefined
-    family.hits.delete(rule.id)
-    remains.gone.push(found)
-    if (word(found, WINDOW) !== 0) remains.cells.push(word(found, WINDOW))
-    return found
+    ended.push({ id, standing })
+    if (cell !== undefined) {
+      const image = family.arena.cell(cell)
+      if (isCounted(image)) remains.gone.push(image.slice())
+      if (word(image, WINDOW) !== 0) remains.cells.push(word(image, WINDOW))
+    }
+    return standing
   }
 
-  /** The words of a rule that holds from a generation on. `hits`: the cell in which it counts, 0 for a new one. */
-  #begin(rule: FilterRule, { family, generation }: Remains, hits: number, begun: Begun[]): Image {
+  /** Lays out a rule that holds from a generation on. `hits`: the cell in which it counts, 0 for a new one. */
+  #begin(rule: FilterRule, { remains, laid, begun }: Work, hits: number): void {
+    const { family, generation } = remains
     const { interface: device } = rule.match
     const image = imageOf(rule, family.family, device === undefined ? 0 : this.devices.use(device))
+    const places: Place[] = []
+    const standing = { hits, places }
     image[FROM] = generation
-    begun.push({ family, image, ownHits: hits === 0 })
+    begun.push({ image, standing, ownHits: hits === 0 })
     this.count(image)
     if (rule.window !== undefined) image[WINDOW] = this.#window(rule.window, family)
-    image[HITS] = hits || family.arena.takeCell()
-    return image
+    standing.hits = image[HITS] = hits || family.arena.takeCell()
+    family.place(image, places, laid)
   }
 
   #window({ from, to, daily }: FilterWindow, family: FilterFamily): number {
@@ -191,9 +207,10 @@ export class Classifier {
    * Sees to it that what was filed holds in no generation, and what was ended in all. Takes no room: there may be none. The
    * generation is used up by that: the next change must not be taken for this one.
    */
-  async #withdraw(begun: readonly Begun[], remains: readonly Remains[]): Promise<void> {
-    for (const { family, slots, gone, generation } of remains) {
-      for (const image of gone) family.hits.set(idOf(image), word(image, HITS))
+  async #withdraw(work: readonly Work[]): Promise<void> {
+    for (const { remains, begun } of work) {
+      const { family, slots, generation } = remains
+      for (const { standing } of begun) family.release(standing.places)
       await inSlices(new Set(slots), (slot) => {
         // Runs have gone to other places meanwhile, and with them the marks.
         for (const rule of family.arena.rules(slot)) {
@@ -203,11 +220,10 @@ export class Classifier {
       })
     }
     this.settings.generation = following(this.settings.generation)
-    for (const it of remains) {
-      const mine = begun.filter(({ family }) => family === it.family)
-      const cells = mine.flatMap(({ image, ownHits }) => [word(image, WINDOW), ownHits ? word(image, HITS) : 0])
-      const gone = mine.map(({ image }) => image)
-      this.leave({ ...it, gone, cells: cells.filter((cell) => cell !== 0) })
+    for (const { remains, begun } of work) {
+      const cells = begun.flatMap(({ image, ownHits }) => [word(image, WINDOW), ownHits ? word(image, HITS) : 0])
+      const gone = begun.map(({ image }) => image).filter(isCounted)
+      this.leave({ ...remains, gone, cells: cells.filter((cell) => cell !== 0) })
     }
   }
 }
@@ -216,14 +232,40 @@ export class Classifier {
 interface Work {
   remains: Remains
   laid: Laid
+  ended: Ended[]
+  begun: Begun[]
+}
+
+interface Ended {
+  id: number
+  standing: Standing
 }
 
 interface Begun {
-  family: FilterFamily
   image: Image
+  standing: Standing
   /** Its cell of hits was taken for it. */
   ownHits: boolean
 }
+
+/** The families know which rules are in force now. */
+function* settle(work: readonly Work[]): Steps<void> {
+  for (const { remains, ended, begun } of work) {
+    const { family } = remains
+    for (const { id, standing } of ended) {
+      family.release(standing.places)
+      family.standing.delete(id)
+      yield
+    }
+    for (const { image, standing } of begun) {
+      family.standing.set(idOf(image), standing)
+      yield
+    }
+  }
+}
+
+/** Whether a rule asks for something of which all packets must be asked. */
+const isCounted = (image: Image): boolean => isFresh(image) || hasMac(image) || deviceOf(image) !== 0
 
 /** Of any length, for which `push(...more)` would be too much. */
 function append<T>(list: T[], more: readonly T[]): void {

@@ -26,7 +26,7 @@ export function filterDrivers(enforcement: Enforcement): { rules: Driver; defaul
       observe: () => enforcement.rules(),
       async apply(diff) {
         try {
-          await enforcement.change(diff.map(changeOf))
+          await enforcement.change(diff.filter(isChange))
         } catch (error) {
           if (error instanceof NoRoom || error instanceof KernelError) throw new KernelRefusal(error.message)
           throw error
@@ -51,8 +51,8 @@ export function filterDrivers(enforcement: Enforcement): { rules: Driver; defaul
   }
 }
 
-function changeOf({ before, after }: Passage): FilterChange {
-  return { ...(isRule(before) && { before }), ...(isRule(after) && { after }) }
-}
+/** All that it is given. */
+const isChange = (passage: Passage): passage is FilterChange => isRule(passage.before) && isRule(passage.after)
 
-const isRule = (entry: Entry | undefined): entry is FilterRule => entry?.kind === 'filter'
+const isRule = (entry: Entry | undefined): entry is FilterRule | undefined =>
+  entry === undefined || entry.kind === 'filter'

@@ -88,7 +88,7 @@ export function enforcement(parts: Parts): Enforcement {
       const short = familyShort(error)
       if (short === undefined) throw error
       const isOften = performance.now() - waited < OFTEN_MS
-      const isLarge = short.arena.cells >= SPARE * cellsFor(short.hits.size)
+      const isLarge = short.arena.cells >= SPARE * cellsFor(short.standing.size)
       if (sweeps.isBehind() && (isLarge || !isOften)) {
         waited = performance.now()
         await sweeps.catchUp()

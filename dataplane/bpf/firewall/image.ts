@@ -110,7 +110,9 @@ export function ruleOf(
 }
 
 export const word = (image: Image, at: number): number => image[at] ?? 0
-export const idOf = (image: Image): number => (word(image, ID_HIGH_DEVICE) & 0xffff) * 2 ** 32 + word(image, ID_LOW)
+/** The id of an image, of that which begins at word `at`. */
+export const idOf = (image: Image, at = 0): number =>
+  (word(image, at + ID_HIGH_DEVICE) & 0xffff) * 2 ** 32 + word(image, at + ID_LOW)
 export const deviceOf = (image: Image): number => word(image, ID_HIGH_DEVICE) >>> 16
 export const sourcePort = (image: Image): number => word(image, PORTS) & 0xffff
 export const destPorts = (image: Image): [first: number, last: number] => [
@@ -183,9 +185,9 @@ function protocolName(number: number): keyof typeof PROTOCOLS | undefined {
 
 /** How many bits are set. */
 function ones(value: number): number {
-  let count = 0
-  for (let rest = value; rest !== 0; rest &= rest - 1) count++
-  return count
+  const pairs = value - ((value >>> 1) & 0x55555555)
+  const fours = (pairs & 0x33333333) + ((pairs >>> 2) & 0x33333333)
+  return Math.imul((fours + (fours >>> 4)) & 0x0f0f0f0f, 0x01010101) >>> 24
 }
 
 const swapped = (value: number): number =>

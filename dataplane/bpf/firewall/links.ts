@@ -2,7 +2,7 @@
  * The pinned links of the classifier, one for each address family. A link cannot be given another program: an upgrade
  * attaches the new one at the other of two places, so that packets pass both for a moment, and then ends the old link.
  */
-import { mkdirSync, readdirSync } from 'node:fs'
+import { mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { KernelError } from '../../libc.ts'
 import { CLASSIFIER_PRIORITIES } from '../../numbers.ts'
@@ -35,11 +35,18 @@ export class FilterLinks {
     mkdirSync(this.#dir, { recursive: true })
     for (const name of NAMES) {
       const pin = join(this.#dir, `${name}-${this.#digest}`)
-      if (await stands(pin)) continue
+      const priority = await priorityOf(pin)
+      // The kernel does not tell that somebody has detached a link (bpftool), but then there is room at its place.
+      let link = priority === undefined ? undefined : await this.#attachAt(name, priority)
+      if (priority !== undefined && link === undefined) continue
       missing = true
-      // An upgrade that was cut short has left two, which have both places: one of them judges meanwhile.
-      for (const spare of this.#others(name).slice(1)) await detach(join(this.#dir, spare))
-      const link = await this.#attach(name)
+      if (link === undefined) {
+        // An upgrade that was cut short has left two, which have both places: one of them judges meanwhile.
+        for (const spare of this.#others(name).slice(1)) await detach(join(this.#dir, spare))
+        link = await this.#attach(name)
+      } else {
+        rmSync(pin)
+      }
       try {
         link.pin(pin)
       } finally {
@@ -60,22 +67,30 @@ export class FilterLinks {
 
   async #attach(name: ProgramName): Promise<Link> {
     const [first, second] = CLASSIFIER_PRIORITIES
-    const at = (priority: number) =>
-      attachNetfilter(this.#object.program(name), { family: PROGRAMS[name], hook: 'prerouting', priority })
+    const link = (await this.#attachAt(name, first)) ?? (await this.#attachAt(name, second))
+    if (link === undefined) throw new Error(`other BPF programs hold the places of ${name} at the prerouting hook`)
+    return link
+  }
+
+  /** Undefined when that place is taken. */
+  async #attachAt(name: ProgramName, priority: number): Promise<Link | undefined> {
+    const place = { family: PROGRAMS[name], hook: 'prerouting', priority } as const
     try {
-      return await at(first)
+      return await attachNetfilter(this.#object.program(name), place)
     } catch (error) {
-      if (!(error instanceof KernelError) || error.code !== 'EBUSY') throw error
-      return at(second)
+      if (error instanceof KernelError && error.code === 'EBUSY') return undefined
+      throw error
     }
   }
 }
 
-async function stands(pin: string): Promise<boolean> {
+/** Where the link that is pinned there was attached; undefined when there is none. */
+async function priorityOf(pin: string): Promise<number | undefined> {
   const link = opened(pin)
-  if (link === undefined) return false
+  if (link === undefined) return undefined
   try {
-    return link.info().kind === 'netfilter'
+    const info = link.info()
+    return info.kind === 'netfilter' ? info.hook.priority : undefined
   } finally {
     await link.close()
   }

@@ -3,7 +3,7 @@
  * pinned goes on without the agent: settings, tables, arenas, and one link for each address family.
  */
 import { createHash, randomBytes } from 'node:crypto'
-import { closeSync, existsSync, readFileSync, rmSync } from 'node:fs'
+import { closeSync, existsSync, readFileSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { BPF_LAYOUT, FILTER_PAGE } from '../../numbers.ts'
@@ -13,7 +13,7 @@ import { u32 } from '../codec.ts'
 import { type BpfMap, createMap, MAP_TYPE, mapInfo } from '../map.ts'
 import { mapMemory } from '../mapped.ts'
 import { type BpfObject, openObject } from '../object.ts'
-import { Arena, createArenaMap } from './arena.ts'
+import { Arena, arenaMap } from './arena.ts'
 import { openById } from './by-id.ts'
 import { Classifier } from './classifier.ts'
 import { DeviceNames, deviceName, deviceNumber } from './devices.ts'
@@ -66,6 +66,7 @@ export async function openClassifier({ root, onProblem }: ClassifierOptions): Pr
 }
 
 async function attach(root: string, onProblem: (error: unknown) => void): Promise<OpenClassifier> {
+  retireIncomplete(pinRoot(root))
   const dir = layoutDir(pinRoot(root))
   const object = await load(dir)
   try {
@@ -114,6 +115,22 @@ export async function removeClassifier(root: string): Promise<boolean> {
   if (!existsSync(dir)) return false
   rmSync(dir, { recursive: true, force: true })
   return true
+}
+
+/** What is pinned of the object besides links. */
+const MAPS = ['filter_settings', 'filter_tables', 'filter_devices', 'filter_arena4', 'filter_arena6']
+/** Above the layouts of all releases. */
+const RETIRED = 1_000_000
+
+/**
+ * Where somebody has removed pins of maps, the programs that are attached go on with maps that nobody can open any more.
+ * They are kept like those of another layout: they judge until the rules are in new maps.
+ */
+function retireIncomplete(root: string): void {
+  const dir = layoutDir(root)
+  if (!existsSync(join(dir, 'links')) || MAPS.every((name) => existsSync(join(dir, name)))) return
+  const last = layouts(root).at(-1) ?? 0
+  renameSync(dir, join(root, `v${Math.max(RETIRED, last + 1)}`))
 }
 
 async function load(dir: string): Promise<BpfObject> {
@@ -165,7 +182,7 @@ async function arenaOf(family: Family, outer: BpfMap<number, number>): Promise<A
       closeSync(fd)
     }
   }
-  const map = createArenaMap(family, FIRST_CELLS)
+  const map = createMap(arenaMap(family, FIRST_CELLS))
   try {
     const arena = new Arena(family, { fd: map.fd, cells: FIRST_CELLS }, true)
     await outer.swap(0, map.fd)
@@ -183,9 +200,9 @@ function graceOf(object: BpfObject): { wait(): Promise<void>; close(): void } {
 }
 
 function hitsOf({ families }: Classifier, id: number) {
-  const found = families.flatMap(({ arena, hits }) => {
-    const cell = hits.get(id)
-    return cell === undefined ? [] : [arena.longs(cell)]
+  const found = families.flatMap(({ arena, standing }) => {
+    const known = standing.get(id)
+    return known === undefined ? [] : [arena.longs(known.hits)]
   })
   if (found.length === 0) return undefined
   const sum = (at: number) => found.reduce((total, longs) => total + (longs[at] ?? 0n), 0n)
@@ -194,7 +211,7 @@ function hitsOf({ families }: Classifier, id: number) {
 
 function detailOf({ families }: Classifier): string {
   const parts = families.map(
-    ({ family, hits, tables }) => `IPv${family}: ${hits.size} rules in ${tables.all().length} tables`,
+    ({ family, standing, tables }) => `IPv${family}: ${standing.size} rules in ${tables.all().length} tables`,
   )
   return `eBPF classifier, ${parts.join(', ')}`
 }

@@ -1,12 +1,13 @@
 /**
- * Which tables there should be, decided anew when the rules have outgrown those there are. Rules move to the new tables
- * while packets are judged: each is filed in its new place, and taken from its old one after a grace period.
+ * Which tables there should be, decided anew when the rules have outgrown those there are.
  */
 import { inSlices } from '../../slices.ts'
-import { type Classifier, type FilterChange, noRemains, type Remains } from './classifier.ts'
-import type { FilterFamily, Laid } from './family.ts'
-import { cellWords, familiesOf, type Image, idOf, imageOf, UNTIL, word } from './image.ts'
+import { type Classifier, type FilterChange, noRemains } from './classifier.ts'
+import type { FilterRule } from './entries.ts'
+import type { FilterFamily } from './family.ts'
+import { cellWords, familiesOf, type Image, imageOf } from './image.ts'
 import type { Mask } from './mask.ts'
+import { type MovingParts, move } from './moving.ts'
 import { MOST_TABLES } from './plan.ts'
 import { planFor } from './plan-thread.ts'
 import type { Table } from './table-set.ts'
@@ -18,8 +19,6 @@ const MORE_TABLES = 4
 /** A plan waits until rules have not changed for so long, but no longer than that. */
 const QUIET_MS = 200
 const PATIENCE_MS = 2000
-/** Rules that are moved before others may change some. */
-const CHUNK = 512
 
 export interface Planning {
   /** Before changes are made, and in their turn: makes tables for many new rules. */
@@ -50,7 +49,7 @@ export function planning(parts: PlanningParts): Planning {
     classifier.families.map((family) => {
       const tables = family.tables.all().length
       const isPlanned = tables > 0 && tables <= MOST_TABLES
-      return [family, isPlanned ? { tables, rules: family.hits.size } : { tables: 1, rules: 0 }]
+      return [family, isPlanned ? { tables, rules: family.standing.size } : { tables: 1, rules: 0 }]
     }),
   )
   let timer: NodeJS.Timeout | undefined
@@ -58,10 +57,20 @@ export function planning(parts: PlanningParts): Planning {
   let dueSince = 0
   let moving: Promise<void> | undefined
   let closed = false
+  const moves: MovingParts = {
+    inTurn,
+    grace,
+    withRoom,
+    remember(family, traces) {
+      classifier.leave({ ...noRemains(family, classifier.settings.generation), ...traces })
+      left()
+    },
+    isClosed: () => closed,
+  }
 
   const overdue = (family: FilterFamily): boolean => {
     const { tables, rules } = planned.get(family) ?? { tables: 1, rules: 0 }
-    const [now, left] = [family.tables.all().length, family.hits.size]
+    const [now, left] = [family.tables.all().length, family.standing.size]
     const isOutgrown = now > tables + MORE_TABLES && Math.abs(left - rules) > Math.max(MORE_TABLES, rules / 4)
     return isOutgrown || (now > 1 && left < rules / 4)
   }
@@ -74,104 +83,14 @@ export function planning(parts: PlanningParts): Planning {
   }
 
   async function replan(family: FilterFamily): Promise<void> {
-    const images = await inTurn(() => standing(family))
-    const masks = await planFor({ images: joined(images, family), family: family.family }, images.length)
+    const { images, count } = await standing(family, [])
+    const masks = await planFor({ images, family: family.family }, count)
     await inTurn(async () => {
       // A plan for rules that are gone would be worse than none.
-      const changed = Math.abs(family.hits.size - images.length)
-      if (!closed && changed <= images.length / 4) open(family, masks, images.length)
+      const changed = Math.abs(family.standing.size - count)
+      if (!closed && changed <= count / 4) open(family, masks, count)
     })
-    await move(family)
-  }
-
-  /** Empties the tables that are to go. A change may want one of them again meanwhile: then it stays. */
-  async function move(family: FilterFamily): Promise<void> {
-    const chosen = family.tables.all().filter((table) => table.leaving)
-    const returns = new Map(chosen.map((table) => [table, table.returns]))
-    // What stayed and is to go again holds rules that nobody has copied.
-    const leaving = () => chosen.filter((table) => table.leaving && table.returns === returns.get(table))
-    if (chosen.length === 0) return
-    const stoodTwice = family.mayStandTwice
-    family.mayStandTwice = true
-    await eachRun(family, (slot, hash) => {
-      for (const image of [...family.arena.rules(slot)]) {
-        if (word(image, UNTIL) === 0 && family.isIn(leaving(), image, hash)) copy(family, image.slice())
-      }
-    })
-    if (closed) return
-    await grace()
-    await eachRun(family, (slot, hash) => {
-      // Whatever happened meanwhile: what packets would not find elsewhere stays where it is.
-      const goes = (image: Image) =>
-        family.isIn(leaving(), image, hash) && (word(image, UNTIL) !== 0 || family.staysIn(image))
-      const freed = family.arena.filter(slot, (image) => !goes(image))
-      if (freed) remember(family, { slots: [], freed: [freed] })
-    })
-    const isWhole = await staysWhole(family)
-    // What is half done the next agent finds standing twice, which does no harm.
-    if (closed) return
-    if (!isWhole) for (const { mask } of leaving()) family.tables.take(mask)
-    const left = leaving()
-    for (const table of left) family.tables.close(table)
-    family.mayStandTwice = stoodTwice || left.length < chosen.length
-    await grace()
-    for (const table of left) family.tables.forget(table)
-  }
-
-  /** Whether packets find every rule in tables that stay. */
-  async function staysWhole(family: FilterFamily): Promise<boolean> {
-    const found = new Set<number>()
-    await eachRun(family, (slot) => {
-      for (const image of family.arena.rules(slot)) {
-        if (word(image, UNTIL) === 0 && !found.has(idOf(image)) && family.staysIn(image)) found.add(idOf(image))
-      }
-    })
-    return inTurn(async () => [...family.hits.keys()].every((id) => found.has(id)))
-  }
-
-  function copy(family: FilterFamily, image: Image): void {
-    if (family.staysIn(image)) return
-    const traces: Pick<Remains, 'slots' | 'freed'> = { slots: [], freed: [] }
-    try {
-      const laid: Laid = new Map()
-      family.place(image, laid)
-      // Where a rule stands in part already, it would stand twice.
-      for (const [hash, rules] of laid) if (!family.standsUnder(hash, image)) family.file(hash, rules, traces)
-    } finally {
-      remember(family, traces)
-    }
-  }
-
-  function remember(family: FilterFamily, traces: Pick<Remains, 'slots' | 'freed'>): void {
-    classifier.leave({ ...noRemains(family, classifier.settings.generation), ...traces })
-    left()
-  }
-
-  /** Calls `work` for every run, and lets changes pass in between. Begins anew when the rules have got a new arena. */
-  async function eachRun(family: FilterFamily, work: (slot: number, hash: number) => void): Promise<void> {
-    for (let done = false; !done && !closed; ) {
-      const { arena } = family
-      const runs = arena.runs()
-      // One for which room lacked is tried again.
-      let next: IteratorResult<{ slot: number; hash: number }> | undefined
-      for (let more = true; more && !closed; ) {
-        more = await inTurn(async () => {
-          if (family.arena !== arena) return false
-          let ended = false
-          await withRoom(async () => {
-            await inSlices(Array.from({ length: CHUNK }), () => {
-              if (ended || family.arena !== arena) return
-              next ??= runs.next()
-              if (next.done) ended = true
-              else work(next.value.slot, next.value.hash)
-              next = undefined
-            })
-          })
-          done = ended
-          return !ended
-        })
-      }
-    }
+    await move(family, moves)
   }
 
   function review(): void {
@@ -192,7 +111,7 @@ export function planning(parts: PlanningParts): Planning {
       try {
         for (const family of classifier.families) {
           // What an earlier plan has left first: its tables' numbers are needed.
-          await move(family)
+          await move(family, moves)
           if (overdue(family) && !closed) await replan(family)
         }
       } catch (error) {
@@ -207,18 +126,17 @@ export function planning(parts: PlanningParts): Planning {
 
   return {
     async prepare(changes) {
-      const added = changes.flatMap(({ after }) => (after ? [after] : []))
-      if (added.length < MANY) return
+      if (changes.length < MANY) return
       for (const family of classifier.families) {
-        const own = added.filter(({ match }) => familiesOf(match).includes(family.family))
-        if (own.length < MANY) continue
-        await makeRoom(family, family.hits.size + own.length)
-        if (own.length < family.hits.size) continue
-        const all = await standing(family)
-        await inSlices(own, (rule) => {
-          all.push(imageOf(rule, family.family, rule.match.interface === undefined ? 0 : 1))
+        const own: FilterRule[] = []
+        await inSlices(changes, ({ after }) => {
+          if (after && familiesOf(after.match).includes(family.family)) own.push(after)
         })
-        open(family, await planFor({ images: joined(all, family), family: family.family }, all.length), all.length)
+        if (own.length < MANY) continue
+        await makeRoom(family, family.standing.size + own.length)
+        if (own.length < family.standing.size) continue
+        const { images, count } = await standing(family, own)
+        open(family, await planFor({ images, family: family.family }, count), count)
       }
     },
 
@@ -232,20 +150,21 @@ export function planning(parts: PlanningParts): Planning {
   }
 }
 
-/** Words of every rule that is in force, each once. */
-async function standing(family: FilterFamily): Promise<Image[]> {
-  const found = new Map<string, Image>()
-  await inSlices(family.arena.runs(), ({ slot }) => {
-    for (const image of family.arena.rules(slot)) {
-      if (word(image, UNTIL) === 0) found.set(`${image[0]} ${image[1]}`, image.slice())
-    }
+/** Words of every rule that is in force, each once, and of some more. Changes may pass meanwhile. */
+async function standing(
+  family: FilterFamily,
+  more: readonly FilterRule[],
+): Promise<{ images: Uint32Array; count: number }> {
+  const size = cellWords(family.family)
+  const images = new Uint32Array((family.standing.size + more.length) * size)
+  let count = 0
+  const add = (image: Image | undefined) => {
+    if (image && count * size < images.length) images.set(image, size * count++)
+  }
+  await inSlices(more, (rule) => add(imageOf(rule, family.family, rule.match.interface === undefined ? 0 : 1)))
+  await inSlices([...family.standing.keys()], (id) => {
+    const known = family.standing.get(id)
+    add(known && family.imageOf(id, known))
   })
-  return [...found.values()]
-}
-
-function joined(images: readonly Image[], { family }: FilterFamily): Uint32Array {
-  const size = cellWords(family)
-  const out = new Uint32Array(images.length * size)
-  for (const [at, image] of images.entries()) out.set(image, at * size)
-  return out
+  return { images: images.subarray(0, count * size), count }
 }

@@ -21,6 +21,8 @@ export class Room {
   /** By exponent: free blocks of that size. */
   readonly #free: number[][] = Array.from({ length: 25 }, () => [])
   #used = 0
+  /** Of each cell at which a block begins that was claimed: the exponent of its size, and one more. */
+  #claims: Uint8Array | undefined
 
   /** The cells from `first` to before `end` of a family's arena. */
   constructor(family: 4 | 6, first: number, end: number) {
@@ -49,13 +51,22 @@ export class Room {
     this.#free[size]?.push(first)
   }
 
-  /** Everything is free but these blocks, each as it was taken: of somebody who knew before. */
-  adopt(blocks: Iterable<readonly [first: number, count: number]>): void {
-    const taken = [...blocks].sort(([a], [b]) => a - b)
+  /** These cells are in use: as they were taken by somebody who knew before. `settle` follows, before anything is taken. */
+  claim(first: number, count: number): void {
+    this.#claims ??= new Uint8Array(this.#end)
+    this.#claims[first] = 1 + exponent(count)
+  }
+
+  /** All that was not claimed is free. */
+  settle(): void {
+    const claims = this.#claims ?? new Uint8Array(0)
+    this.#claims = undefined
     let at = this.#next
-    for (const [first, count] of taken) {
+    for (let first = at; first < claims.length; first++) {
+      const claim = claims[first] ?? 0
+      if (claim === 0) continue
       this.#spare(at, first)
-      const size = 1 << exponent(count)
+      const size = 1 << (claim - 1)
       this.#used += size
       at = Math.max(at, first + size)
     }

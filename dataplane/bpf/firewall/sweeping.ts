@@ -1,5 +1,6 @@
 /** When what changes left behind is done away with: soon after them, and at once when room is short. */
 import { setTimeout as delay } from 'node:timers/promises'
+import { Pace } from '../../slices.ts'
 import type { Classifier, Remains } from './classifier.ts'
 import { sweep } from './upkeep.ts'
 
@@ -49,12 +50,15 @@ export function sweeping({ classifier, inTurn, grace, growing, onProblem }: Swee
   async function run(): Promise<void> {
     // Not at once: what follows soon shares the grace period.
     await delay(TOGETHER_MS, undefined, { ref: false, signal: ending.signal }).catch(() => {})
+    const pace = new Pace()
     while (!closed) {
       const mine = classifier.take()
       if (mine.length === 0) break
       hand = mine
       await grace()
-      for (let more = true; more && !closed; ) more = await inTurn(() => part(mine))
+      for (let more = true; more && !closed; await pace.rest()) {
+        more = await inTurn(() => pace.during(() => part(mine)))
+      }
       if (!closed) hand = []
     }
     putBack()

@@ -1,6 +1,6 @@
 /** The tables of one family in map `filter_tables`: which masks there are, and the best rank in each. */
 import { FILTER_TABLES } from '../../numbers.ts'
-import type { Family } from './image.ts'
+import { type Family, type Image, RANK_HIGH, RANK_LOW, rank64, word } from './image.ts'
 import { fieldsWord, type KeyMask, keyMask, type Mask, maskOf, portWord, sameMask } from './mask.ts'
 import { NoRoom } from './room.ts'
 
@@ -18,10 +18,10 @@ export interface Table {
   readonly mask: KeyMask
   /** Nothing new is filed here. */
   leaving: boolean
-  /** Nothing is looked for here any longer. */
-  closed: boolean
   /** How often it was to go and then stayed. */
   returns: number
+  /** Places of rules in it: one for each that stands there whole, or for each of its parts. */
+  places: number
 }
 
 export class TableSet {
@@ -29,6 +29,8 @@ export class TableSet {
   readonly #words: Uint32Array
   readonly #longs: BigUint64Array
   readonly #tables: (Table | undefined)[] = []
+  /** Those that are not closed. */
+  #open: Table[] = []
 
   /** `memory` is that of the whole map; takes over the tables that stand there. */
   constructor(family: Family, memory: ArrayBuffer) {
@@ -38,14 +40,14 @@ export class TableSet {
     this.#longs = new BigUint64Array(memory, at, TABLES_BYTES / 8)
     for (let number = 0; number < this.#count; number++) {
       const mask = this.#read(number)
-      if (this.#best(number) !== NOTHING)
-        this.#tables[number] = { number, mask, leaving: false, closed: false, returns: 0 }
+      if (this.#best(number) !== NOTHING) this.#tables[number] = newTable(number, mask)
     }
+    this.#open = this.#tables.filter((it) => it !== undefined)
   }
 
   /** Those that rules may stand in. */
-  all(): Table[] {
-    return this.#tables.filter((it) => it !== undefined && !it.closed) as Table[]
+  all(): readonly Table[] {
+    return this.#open
   }
 
   /** Whether so many can be made; one is kept for rules that fit nowhere else. */
@@ -55,7 +57,7 @@ export class TableSet {
 
   /** The table of this mask, made if need be; one that is to go stays then. @throws NoRoom when there are too many */
   take(mask: Mask): Table {
-    const known = this.#tables.find((it) => it && !it.closed && sameMask(it.mask, mask))
+    const known = this.#open.find((it) => sameMask(it.mask, mask))
     if (known) {
       if (known.leaving) known.returns++
       known.leaving = false
@@ -63,25 +65,30 @@ export class TableSet {
     }
     const number = Array.from({ length: FILTER_TABLES }, (_, at) => at).find((at) => !this.#tables[at])
     if (number === undefined) throw new NoRoom('the classifier has no more tables')
-    const table: Table = { number, mask: keyMask(mask, this.#family), leaving: false, closed: false, returns: 0 }
+    const table = newTable(number, keyMask(mask, this.#family))
     const at = TABLE_WORDS * (1 + number)
     Atomics.store(this.#longs, TABLE_LONGS * (1 + number), NOTHING)
     this.#words.set(table.mask.words, at + 2)
     this.#words[at + 10] = portWord(mask)
     this.#words[at + 11] = fieldsWord(mask)
     this.#tables[number] = table
+    // Whoever goes through those there were goes on with them.
+    this.#open = [...this.#open, table]
     this.#setCount()
     return table
   }
 
   /** A rule of this rank is about to stand in the table. */
-  lower({ number }: Table, rank: bigint): void {
-    if (rank < this.#best(number)) Atomics.store(this.#longs, TABLE_LONGS * (1 + number), rank)
+  lower({ number }: Table, image: Image): void {
+    const at = TABLE_WORDS * (1 + number)
+    const differs = word(image, RANK_HIGH) - word(this.#words, at + 1)
+    const isBetter = differs < 0 || (differs === 0 && word(image, RANK_LOW) < word(this.#words, at))
+    if (isBetter) Atomics.store(this.#longs, TABLE_LONGS * (1 + number), rank64(image))
   }
 
   /** Nothing stands in the table any more; its number may be used again once `forget` is called after a grace period. */
   close(table: Table): void {
-    table.closed = true
+    this.#open = this.#open.filter((it) => it !== table)
     Atomics.store(this.#longs, TABLE_LONGS * (1 + table.number), NOTHING)
   }
 
@@ -110,3 +117,11 @@ export class TableSet {
     return { ...maskOf(words, this.#words[at + 10] ?? 0, this.#words[at + 11] ?? 0), words }
   }
 }
+
+const newTable = (number: number, mask: KeyMask): Table => ({
+  number,
+  mask,
+  leaving: false,
+  returns: 0,
+  places: 0,
+})

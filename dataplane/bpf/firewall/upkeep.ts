@@ -1,10 +1,10 @@
 /** What is done to the classifier's memory besides changes: what they left behind, more room, and what was found. */
 
 import { inSlices } from '../../slices.ts'
-import type { BpfMap } from '../map.ts'
-import { Arena, type Block, createArenaMap } from './arena.ts'
+import { type BpfMap, createMapLater } from '../map.ts'
+import { Arena, arenaMap } from './arena.ts'
 import { type Classifier, noRemains, type Remains } from './classifier.ts'
-import type { FilterFamily } from './family.ts'
+import type { FilterFamily, Standing } from './family.ts'
 import { deviceOf, FROM, HITS, type Image, idOf, UNTIL, WINDOW, word } from './image.ts'
 import { NoRoom } from './room.ts'
 
@@ -13,6 +13,8 @@ export const FIRST_CELLS = 4096
 const GROWTH = 4
 /** Runs that are tidied before others may go on; takes less than a millisecond. */
 const SWEPT_AT_ONCE = 256
+/** The same for what is free. */
+const GIVEN_AT_ONCE = 8192
 /** 256 MiB of IPv4 rules, twice that of IPv6. */
 const MOST_CELLS = 1 << 22
 
@@ -26,8 +28,8 @@ export async function sweep(classifier: Classifier, remains: readonly Remains[])
     classifier.uncount(gone.splice(0))
     // With a larger arena in its place nothing of this one matters any longer.
     if (family.arena !== arena) continue
-    for (const [first, count] of freed.splice(0)) arena.room.give(first, count)
-    for (const cell of cells.splice(0)) arena.room.give(cell, 1)
+    for (const [first, count] of freed.splice(-GIVEN_AT_ONCE)) arena.room.give(first, count)
+    for (const cell of cells.splice(-GIVEN_AT_ONCE)) arena.room.give(cell, 1)
     const next = noRemains(family, generation)
     try {
       for (let left = SWEPT_AT_ONCE; left > 0 && slots.length > 0; left--) {
@@ -40,7 +42,9 @@ export async function sweep(classifier: Classifier, remains: readonly Remains[])
     }
   }
   classifier.announce()
-  return remains.some(({ family, arena, slots }) => family.arena === arena && slots.length > 0)
+  return remains.some(({ family, arena, ...left }) => {
+    return family.arena === arena && [left.slots, left.freed, left.cells].some(({ length }) => length > 0)
+  })
 }
 
 /** What a rule takes at most where ranges are not filed in parts: a run twice, its hits, a line, and gaps. */
@@ -64,11 +68,12 @@ export async function grow(
   cells = family.arena.cells * GROWTH,
 ): Promise<void> {
   if (cells > MOST_CELLS) throw new NoRoom('the rules take more memory than the classifier may have')
-  const map = createArenaMap(family.family, cells)
+  const map = await createMapLater(arenaMap(family.family, cells))
   const old = family.arena
   try {
     const next = new Arena(family.family, { fd: map.fd, cells }, true)
     const carried = new Map<number, { cell: number; seen: [bigint, bigint] }>()
+    const slots = new Map<number, number>()
     const two = (arena: Arena, cell: number): [bigint, bigint] => {
       const [first = 0n, second = 0n] = arena.longs(cell)
       return [first, second]
@@ -91,15 +96,20 @@ export async function grow(
     }
     await inSlices(old.runs(), ({ slot, hash }) => {
       const standing = [...old.rules(slot)].filter((rule) => word(rule, UNTIL) === 0)
-      if (standing.length > 0) next.insert(hash, standing.map(moved))
+      if (standing.length > 0) slots.set(slot, next.insert(hash, standing.map(moved)).slot)
+    })
+    const standing = new Map<number, Standing>()
+    await inSlices(family.standing, ([id, { hits, places }]) => {
+      const there = places.map(({ slot, table }) => ({ slot: slots.get(slot) ?? 0, table }))
+      standing.set(id, { hits: carry(hits), places: there })
     })
     await outer.swap(0, map.fd)
     // What was counted while the rules were copied.
-    for (const [at, { cell, seen }] of carried) {
+    await inSlices(carried, ([at, { cell, seen }]) => {
       const now = two(old, at)
       for (const i of [0, 1] as const) Atomics.add(next.longs(cell), i, now[i] - seen[i])
-    }
-    for (const [id, at] of family.hits) family.hits.set(id, carry(at))
+    })
+    family.standing = standing
     family.arena = next
   } finally {
     map.close()
@@ -115,11 +125,10 @@ export async function adopt(classifier: Classifier, family: FilterFamily): Promi
   const { arena } = family
   const { generation } = classifier.settings
   const lines: number[] = []
-  const cells = new Set<number>()
-  const blocks: Block[] = []
+  const single = new Set<number>()
   const slots: number[] = []
-  await inSlices(arena.runs(lines), ({ slot }) => {
-    blocks.push(arena.runAt(slot))
+  await inSlices(arena.runs(lines), ({ slot, hash }) => {
+    arena.room.claim(...arena.runAt(slot))
     for (const rule of arena.rules(slot)) {
       const [from, until] = [word(rule, FROM), word(rule, UNTIL)]
       const isComing = from !== 0 && ((generation - from) | 0) < 0
@@ -131,18 +140,25 @@ export async function adopt(classifier: Classifier, family: FilterFamily): Promi
         slots.push(slot)
         continue
       }
-      if (word(rule, WINDOW) !== 0) cells.add(word(rule, WINDOW))
-      if (cells.has(word(rule, HITS))) {
-        family.mayStandTwice = true
-        continue
-      }
-      cells.add(word(rule, HITS))
-      family.hits.set(idOf(rule), word(rule, HITS))
-      classifier.count(rule)
-      if (deviceOf(rule) !== 0) classifier.devices.adopt(deviceOf(rule))
+      // It stands in several runs in parts, or while it moves.
+      const known = family.standing.get(idOf(rule))
+      const { places } = known ?? take(rule)
+      if (places.every((place) => place.slot !== slot)) family.adopt(places, rule, slot, hash)
     }
   })
-  const single = [...cells, ...lines].map((cell): Block => [cell, 1])
-  arena.room.adopt([...blocks, ...single])
+  for (const cell of single) arena.room.claim(cell, 1)
+  for (const cell of lines) arena.room.claim(cell, 1)
+  arena.room.settle()
   if (slots.length > 0) classifier.leave({ ...noRemains(family, generation), slots })
+
+  /** A rule that is met for the first time. */
+  function take(rule: Image): Standing {
+    const standing: Standing = { hits: word(rule, HITS), places: [] }
+    single.add(standing.hits)
+    if (word(rule, WINDOW) !== 0) single.add(word(rule, WINDOW))
+    family.standing.set(idOf(rule), standing)
+    classifier.count(rule)
+    if (deviceOf(rule) !== 0) classifier.devices.adopt(deviceOf(rule))
+    return standing
+  }
 }

@@ -9,7 +9,7 @@ import type { FilterChange } from '../classifier.ts'
 import { familiesOf } from '../image.ts'
 import { NoRoom } from '../room.ts'
 import { sweep } from '../upkeep.ts'
-import { FULL, judge, marks, needed, prefix, ruleWith, SEED, small, sweepAll } from './small.ts'
+import { FULL, hitCells, judge, marks, misplaced, needed, prefix, ruleWith, SEED, small, sweepAll } from './small.ts'
 
 requireRoot(t)
 t.comment(`SEED=${SEED}`)
@@ -44,16 +44,19 @@ t.test('a change for which room lacks leaves everything as it was', async (t) =>
   const asks = packets(held, 300, SEED)
   const assertHeld = (what: string) =>
     t.equal(asks.filter((packet) => judge(it, packet) !== (decide(packet)?.id ?? 0)).length, 0, what)
-  const cells = new Map(it.families.map((family) => [family, new Map(family.hits)]))
+  const cells = new Map(it.families.map((family) => [family, hitCells(family)]))
   const changed = held.map((before) => ({ before, after: { ...before, accept: !before.accept } }))
   const more = mixed(2000, SEED + 1).map((rule) => ({ after: { ...rule, id: rule.id + 1000 } }))
   for (const round of [1, 2, 3]) {
     await t.rejects(it.classifier.apply([...changed, ...more]), { name: 'NoRoom' })
     assertHeld(`round ${round}: the rules judge as before`)
-    for (const family of it.families) t.same(family.hits, cells.get(family), 'and count where they did')
+    for (const family of it.families) t.same(hitCells(family), cells.get(family), 'and count where they did')
     await sweepAll(it)
     assertHeld(`round ${round}: also after the sweep`)
-    for (const family of it.families) t.equal(family.arena.room.used, needed(family), 'no cell is lost')
+    for (const family of it.families) {
+      t.equal(family.arena.room.used, needed(family), 'no cell is lost')
+      t.same(misplaced(family), [])
+    }
     t.equal(it.families.map(marks).join(), '0,0', 'no rule is marked')
   }
   await it.classifier.apply([{ after: ruleWith(9000, { destPorts: [9, 9] }, { rank: [0, 0, 0] }) }])
@@ -86,15 +89,15 @@ t.test('a rule that is replaced goes on counting, another does not', async (t) =
   const [four] = it.families
   const rule = ruleWith(7, { destPorts: [80, 80] })
   await it.classifier.apply([{ after: rule }])
-  const cell = four.hits.get(7) ?? 0
+  const cell = four.standing.get(7)?.hits ?? 0
   four.arena.longs(cell)[0] = 5n
   const moved = { ...rule, match: { destPorts: [1, 90] as const }, rank: [3, 1, 7] as const }
   await it.classifier.apply([{ before: rule, after: moved }])
-  t.equal(four.hits.get(7), cell)
+  t.equal(four.standing.get(7)?.hits, cell)
   await it.classifier.apply([{ before: moved, after: { ...moved, id: 8 } }])
-  t.equal(four.hits.get(7), undefined)
-  t.not(four.hits.get(8), cell)
-  t.equal(four.arena.longs(four.hits.get(8) ?? 0)[0], 0n)
+  t.equal(four.standing.get(7), undefined)
+  t.not(four.standing.get(8)?.hits, cell)
+  t.equal(four.arena.longs(four.standing.get(8)?.hits ?? 0)[0], 0n)
 })
 
 t.test('what rules ask for is told before the first and until a grace period after the last', async (t) => {
@@ -160,10 +163,13 @@ t.test('random changes, some of which find no room: always the rules that stand'
     if (wrong.length > 0) return t.fail(`step ${step} of SEED=${SEED}`, { packet: wrong[0] })
   }
   await sweepAll(it)
-  for (const family of it.families) t.equal(family.arena.room.used, needed(family), 'no cell is lost')
+  for (const family of it.families) {
+    t.equal(family.arena.room.used, needed(family), 'no cell is lost')
+    t.same(misplaced(family), [])
+  }
   const images = [...held.values()].flatMap(({ match }) => familiesOf(match)).length
   t.equal(
-    it.families.reduce((sum, { hits }) => sum + hits.size, 0),
+    it.families.reduce((sum, { standing }) => sum + standing.size, 0),
     images,
   )
   t.ok(refused > 0, `${refused} changes found no room`)

@@ -28,7 +28,7 @@ import { openClassifier } from '../open.ts'
 import { SETTINGS_BYTES, Settings } from '../settings.ts'
 import { TABLES_BYTES, TableSet } from '../table-set.ts'
 import { adopt } from '../upkeep.ts'
-import { marks, needed, SEED, sweepAll } from './small.ts'
+import { marks, misplaced, needed, SEED, sweepAll } from './small.ts'
 import { Steps } from './steps.ts'
 
 requireRoot(t)
@@ -92,7 +92,11 @@ async function killedAfter(root: string, step: number, ms: number): Promise<numb
 }
 
 /** Looks at the memory as the next agent does: nothing is lost of it, and nothing stands there that is in no rule. */
-async function assertWhole(t: Pick<Test, 'equal' | 'fail'>, root: string, states: readonly Steps[]): Promise<void> {
+async function assertWhole(
+  t: Pick<Test, 'equal' | 'same' | 'fail'>,
+  root: string,
+  states: readonly Steps[],
+): Promise<void> {
   const dir = layoutDir(join(root, 'firewall'))
   const pinned = <V>(name: string, value: Parameters<typeof openMap<number, V>>[2]) =>
     openMap(join(dir, name), u32, value)
@@ -112,13 +116,15 @@ async function assertWhole(t: Pick<Test, 'equal' | 'fail'>, root: string, states
   classifier.devices.prune()
   await sweepAll({ classifier })
   for (const family of families) {
-    const { arena, hits } = family
+    const { arena, standing } = family
     const wrong = arena.room.used !== needed(family) || marks(family) !== 0
+    t.same(misplaced(family), [])
     if (wrong) t.equal(arena.room.used, needed(family), `cells of IPv${family.family}; ${marks(family)} marks`)
     const sizes = states.map(({ held }) =>
       [...held.values()].filter((it) => familiesOf(it.match).includes(arena.family)),
     )
-    if (!sizes.some(({ length }) => length === hits.size)) t.fail(`${hits.size} rules of IPv${family.family} count`)
+    if (!sizes.some(({ length }) => length === standing.size))
+      t.fail(`${standing.size} rules of IPv${family.family} count`)
     arena.close()
   }
   const wanted = states.map(({ held }) => new Set([...held.values()].flatMap((it) => it.match.interface ?? [])))

@@ -1,5 +1,6 @@
 /** Programs that are put in place of others, or were taken off; and what an agent leaves behind in its own process. */
 import '../../../../test/inside.ts'
+import { execFileSync } from 'node:child_process'
 import { readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
@@ -102,6 +103,43 @@ t.test('programs that somebody took off are put back, and nothing is admitted fo
   t.equal(pins().length, 2, 'also when the folder is gone')
   await it.close()
 })
+
+t.test('a link that somebody has detached is put back', async (t) => {
+  const it = await deny()
+  for (const pin of pins()) execFileSync('bpftool', ['link', 'detach', 'pinned', join(DIR(), 'links', pin)])
+  await it.rules.observe()
+  t.equal(pins().length, 2)
+  t.same(await it.defaults.observe(), [], 'told of as a default that was not in force')
+  t.equal(await judgedDuring(async () => {}), JUDGED)
+  await it.defaults.apply([{ after: DENY }])
+  await it.rules.observe()
+  t.same(await it.defaults.observe(), [DENY], 'and what stands is left alone')
+  await it.close()
+})
+
+t.test('where pins of maps are missing the next agent makes new ones, and until then the old ones judge', async (t) => {
+  await (await deny()).close()
+  rmSync(join(DIR(), 'filter_settings'))
+  const it = await openClassifier({ root, onProblem })
+  t.teardown(() => it.close())
+  t.same(await it.rules.observe(), [])
+  t.equal(await judgedDuring(async () => {}), JUDGED, 'by the maps of before')
+  await it.rules.apply([{ after: ruleWith(1, { destPorts: [82, 82] }) }])
+  await it.defaults.apply([{ after: DENY }])
+  await it.rules.observe()
+  t.equal(readdirSync(join(root, 'firewall')).length, 1, 'which are gone')
+  const passes = await until(async () => String(await cable.send(udp4(2000, 80), udp4(2001, 82))), 'false,true')
+  t.equal(passes, 'false,true', 'the new ones judge')
+})
+
+/** Asks until the answer is that; the last answer. */
+async function until(ask: () => Promise<string>, wanted: string): Promise<string> {
+  for (let left = 200; ; left--) {
+    const answer = await ask()
+    if (answer === wanted || left === 0) return answer
+    await new Promise((resolve) => setTimeout(resolve, 50))
+  }
+}
 
 t.test('a closed classifier keeps no descriptors, and is not asked any more', async (t) => {
   const open = () => readdirSync('/proc/self/fd').length

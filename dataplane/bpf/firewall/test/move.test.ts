@@ -11,7 +11,7 @@ import type { FilterChange } from '../classifier.ts'
 import { enforcement } from '../enforcement.ts'
 import type { FilterRule } from '../entries.ts'
 import { grow } from '../upkeep.ts'
-import { judge, marks, needed, ruleWith, SEED, type Small, small, sweepAll } from './small.ts'
+import { hitCells, judge, marks, misplaced, needed, ruleWith, SEED, type Small, small, sweepAll } from './small.ts'
 
 requireRoot(t)
 t.comment(`SEED=${SEED}`)
@@ -110,7 +110,8 @@ t.test('changes go on while rules move, and every packet meets the rules of then
     await work.rest()
     for (const family of it.families) {
       t.equal(family.arena.room.used, needed(family), `${name}: no cell of IPv${family.family} is lost`)
-      t.equal(family.hits.size, new Set(family.hits.values()).size, 'every rule counts for itself')
+      t.equal(family.standing.size, new Set(hitCells(family).values()).size, 'every rule counts for itself')
+      t.same(misplaced(family), [])
     }
     t.same(work.problems, [], `${name}: nothing went wrong`)
   }
@@ -125,12 +126,12 @@ t.test('an arena that grows keeps rules, windows and hits', async (t) => {
   await it.classifier.apply([...rules, timed].map((after) => ({ after })))
   const [four] = it.families
   let count = 0n
-  for (const cell of four.hits.values()) four.arena.longs(cell).set([++count, count * 100n])
-  const counted = (id: number) => [...four.arena.longs(four.hits.get(id) ?? 0).slice(0, 2)]
-  const seen = new Map([...four.hits.keys()].map((id) => [id, counted(id)]))
+  for (const cell of hitCells(four).values()) four.arena.longs(cell).set([++count, count * 100n])
+  const counted = (id: number) => [...four.arena.longs(four.standing.get(id)?.hits ?? 0).slice(0, 2)]
+  const seen = new Map([...four.standing.keys()].map((id) => [id, counted(id)]))
   // Packets go on counting in the old place until they are sent to the new one.
   const swap = async () => {
-    const cell = four.hits.get(5000) ?? 0
+    const cell = four.standing.get(5000)?.hits ?? 0
     Atomics.add(four.arena.longs(cell), 0, 7n)
   }
   const old = four.arena
@@ -142,6 +143,7 @@ t.test('an arena that grows keeps rules, windows and hits', async (t) => {
   t.equal(wrong(it, rules, SEED, 500), 0)
   t.equal(four.arena.room.used, needed(four), 'what ended has stayed behind')
   t.equal(marks(four), 0)
+  t.same(misplaced(four), [])
   const image = [...four.arena.runs()].flatMap(({ slot }) => [...four.arena.rules(slot)]).find((it) => it[6] === 5000)
   t.same([...four.arena.longs(image?.[5] ?? 0).slice(0, 3)], [3600n, 7200n, 1n])
   await sweepAll(it)

@@ -120,7 +120,8 @@ t.test('blocks do not overlap, also those that were adopted', (t) => {
       }
       if (draw.maybe(0.02)) {
         room = new Room(4, first, end)
-        room.adopt([...held].sort(() => (draw.maybe(0.5) ? 1 : -1)))
+        for (const block of held) room.claim(...block)
+        room.settle()
       }
     }
     const used = new Uint8Array(end)
@@ -188,13 +189,26 @@ t.test('a run holds up to 4095 rules by rank, and is put together anew', (t) => 
   )
   t.throws(() => it.insert(77, [image(5000)]), { name: 'NoRoom', family: undefined })
   t.equal(it.count(77), 4095)
-  const freed = it.filter(slot, (rule) => (rule[0] ?? 0) % 2 === 0)
-  t.same(freed?.[1], 4095)
+  const remove = (rank: number) => {
+    const freed = it.remove(slot, rank + 1)
+    if (freed) it.room.give(...freed)
+    return freed?.[1]
+  }
+  const [gone = 0] = ranks
+  t.equal(remove(gone), 4095)
+  t.equal(remove(gone), undefined)
   t.same(
     [...it.rules(slot)].map((rule) => rule[0]),
-    stand.filter((rank) => rank % 2 === 0),
+    stand.filter((rank) => rank !== gone),
   )
-  it.filter(slot, () => false)
+  const [ended = 0, kept = 0] = ranks.slice(1)
+  t.not(it.end(slot, ended + 1, 9), undefined)
+  t.equal(it.cellOf(slot, ended + 1), undefined)
+  t.equal(remove(ended), undefined, 'what has an end is left to be tidied')
+  for (const rank of ranks) if (rank !== kept && rank !== ended) remove(rank)
+  t.equal(it.tidy(slot, 9)?.[1], 2)
+  t.equal(it.cell(it.cellOf(slot, kept + 1) ?? 0)[0], kept)
+  remove(kept)
   t.equal(it.slotOf(77), undefined)
   t.end()
 })
@@ -213,7 +227,7 @@ t.test('tables come back from the memory, but for those that are closed', (t) =>
     })
     const [first, second, third] = [set.take(mask(0)), set.take(mask(16)), set.take(mask(32))]
     t.equal(set.take(mask(16)), second, 'one for each mask')
-    for (const table of [first, second, third]) set.lower(table, 5n)
+    for (const table of [first, second, third]) set.lower(table, imageOf(ruleWith(1, {}), family, 0))
     set.close(second)
     const known = new TableSet(family, memory).all()
     t.same(known, [first, third])

@@ -10,7 +10,7 @@ import { enforcement } from '../enforcement.ts'
 import type { FilterRule } from '../entries.ts'
 import { NoRoom } from '../room.ts'
 import { sweep } from '../upkeep.ts'
-import { arena, judge, marks, needed, ruleWith, SEED, type Small, small, sweepAll } from './small.ts'
+import { arena, judge, marks, misplaced, needed, ruleWith, SEED, type Small, small, sweepAll } from './small.ts'
 
 requireRoot(t)
 
@@ -60,7 +60,8 @@ t.test('a change that is refused is swept, too', async (t) => {
   await new Promise((resolve) => setTimeout(resolve, 50))
   t.notOk(it.classifier.isBehind)
   t.equal(four.arena.room.used, needed(four))
-  t.equal(four.hits.size, 1)
+  t.equal(four.standing.size, 1)
+  t.same(misplaced(four), [])
   await work.close()
 })
 
@@ -103,12 +104,13 @@ t.test('when room comes from sweeping, rules that move are all taken along', asy
   const { it, four, rules, move } = await leaving(t, () => new Promise(setImmediate))
   const place = four.place.bind(four)
   let calls = 0
-  four.place = (image, laid) => {
+  four.place = (image, places, laid) => {
     if (++calls === 20) throw new NoRoom('no room is left for rules', 4)
-    place(image, laid)
+    place(image, places, laid)
   }
   await move()
   t.ok(calls > 20)
+  t.same(misplaced(four), [])
   t.equal(wrong(it, rules), 0)
 })
 
@@ -124,9 +126,9 @@ t.test('tables that a change wanted again and another did not keep what was file
     await due?.()
   })
   const place = four.place.bind(four)
-  four.place = (image, laid) => {
+  four.place = (image, places, laid) => {
     copied++
-    place(image, laid)
+    place(image, places, laid)
   }
   const { classifier } = it
   const apply = classifier.apply.bind(classifier)
@@ -145,6 +147,7 @@ t.test('tables that a change wanted again and another did not keep what was file
   }
   await move()
   t.equal(change, undefined)
+  t.same(misplaced(four), [])
   t.equal(wrong(it, [...rules, ...more]), 0)
 })
 

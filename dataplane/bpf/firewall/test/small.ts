@@ -3,8 +3,8 @@ import { bytesOf, type Words } from '../../../../test/firewall/address.ts'
 import type { Packet } from '../../../../test/firewall/packets.ts'
 import type { Scope } from '../../../../test/netns.ts'
 import { type Prefix, parsePrefix } from '../../../nft/text.ts'
-import type { BpfMap } from '../../map.ts'
-import { Arena, createArenaMap } from '../arena.ts'
+import { type BpfMap, createMap } from '../../map.ts'
+import { Arena, arenaMap } from '../arena.ts'
 import { Classifier } from '../classifier.ts'
 import { DeviceNames } from '../devices.ts'
 import type { FilterMatch, FilterRule } from '../entries.ts'
@@ -60,7 +60,7 @@ export function prefix(text: string): Prefix {
 
 /** An arena of so many cells, a power of two and 128 at least; its memory goes when the test ends. */
 export function arena(t: Scope, family: Family, cells: number): Arena {
-  const map = createArenaMap(family, cells)
+  const map = createMap(arenaMap(family, cells))
   const made = new Arena(family, { fd: map.fd, cells }, true)
   map.close()
   t.teardown(() => made.close())
@@ -192,6 +192,33 @@ export function needed({ arena }: FilterFamily): number {
   }
   // A room of its own gives out blocks of the same sizes.
   return room.used + lines.length + single.size
+}
+
+/** The cell of hits of each rule. */
+export const hitCells = ({ standing }: FilterFamily): Map<number, number> =>
+  new Map([...standing].map(([id, { hits }]) => [id, hits]))
+
+/** What a family believes wrongly of where its rules stand. */
+export function misplaced({ arena, standing, tables }: FilterFamily): string[] {
+  const wrong: string[] = []
+  const places = [...standing.values()].flatMap((rule) => rule.places)
+  for (const table of tables.all()) {
+    const count = places.filter((place) => place.table === table).length
+    if (count !== table.places) wrong.push(`table ${table.number} has ${count} places and counts ${table.places}`)
+  }
+  for (const [id, rule] of standing) {
+    if (!rule.places.some(({ table }) => table !== undefined)) wrong.push(`no packet finds rule ${id}`)
+    for (const { slot } of rule.places) {
+      if (arena.cellOf(slot, id) === undefined) wrong.push(`rule ${id} does not stand in slot ${slot}`)
+    }
+  }
+  for (const { slot } of arena.runs()) {
+    for (const image of arena.rules(slot)) {
+      const known = word(image, UNTIL) !== 0 || standing.get(idOf(image))?.places.some((place) => place.slot === slot)
+      if (!known) wrong.push(`rule ${idOf(image)} stands in slot ${slot}, too`)
+    }
+  }
+  return wrong
 }
 
 /** Marks of rules that were left: each of a rule that holds without an end or a beginning is none. */
