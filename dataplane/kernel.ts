@@ -2,6 +2,7 @@
 import { NO_FILTER } from './bpf/firewall/filter.ts'
 import { takeOffClassifier } from './bpf/firewall/left.ts'
 import { classifierAttached, openClassifier } from './bpf/firewall/open.ts'
+import { NO_TRAFFIC } from './bpf/flow/traffic.ts'
 import { byNft } from './bpf/lb/balancer.ts'
 import { leftBalancer } from './bpf/lb/left.ts'
 import { openBalancer } from './bpf/lb/open.ts'
@@ -129,6 +130,7 @@ export async function openKernel(options: KernelOptions): Promise<Plane> {
     defaultRoute: sockets?.defaultRoute ?? NO_DEFAULT_ROUTE,
     devices: sockets ? openDevices(sockets.route, sockets.generic) : NO_DEVICES,
     ports: port.value?.ports ?? NO_PORTS,
+    traffic: port.value?.traffic ?? NO_TRAFFIC,
     balancer: balancers,
     leases: responder.value?.leases ?? NO_LEASES,
     addExpiring: async (set, elements) => driver?.addExpiring(set, elements),

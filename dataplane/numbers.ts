@@ -106,6 +106,21 @@ export const SLOT_UP_BYTES = 2
 export const SLOT_DOWN_PACKETS = 3
 export const SLOT_DOWN_BYTES = 4
 
+/** Flows (bpf/src/flow.h) count time in units of 2^FLOW_CLOCK_BITS ns, 17 ms: 32 bits of them last for two years. */
+export const FLOW_CLOCK_BITS = 24
+/** Seconds of silence after which a flow is over, and for how many a flow that is over is still told of (D89). */
+export const FLOW_IDLE = 120
+export const FLOW_IDLE_TCP = 3600
+export const FLOW_IDLE_HALF_OPEN = 300
+export const FLOW_KEPT = 60
+/** Least rows of the maps of flows; a node makes them as large as its memory allows (bpf/flow/room.ts). */
+export const FLOW4_ROWS = 65_536
+export const FLOW6_ROWS = 16_384
+/** Rows of what MACs have sent and got that are not bound; bound ones have as many as there can be. */
+export const USAGE_OPEN_ROWS = 32_768
+/** The instant at which such a row was made, in units of 2^USAGE_BORN_BITS ns: it then fits a number of JavaScript. */
+export const USAGE_BORN_BITS = 10
+
 /** Sizes of the maps of br-work (bpf/src/maps.h). */
 export const PORT_ROWS = 1024
 export const ENDPOINT_ROWS = 131_072

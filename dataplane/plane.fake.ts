@@ -1,5 +1,6 @@
 /** A plane in memory for tests of areas: keeps entries by key and can be told to refuse. */
 import { type Filter, type FilterPacket, type FilterVerdict, type Hits, NO_FILTER } from './bpf/firewall/filter.ts'
+import { NO_TRAFFIC } from './bpf/flow/traffic.ts'
 import type { Balancer } from './bpf/lb/balancer.ts'
 import { NO_PORTS } from './bpf/port/open.ts'
 import { NO_CONNECTIONS } from './connections.ts'
@@ -98,6 +99,7 @@ export function fakePlane({ classifier = false, balancer: accelerated = true }: 
     defaultRoute: NO_DEFAULT_ROUTE,
     devices: { ...NO_DEVICES },
     ports: NO_PORTS,
+    traffic: NO_TRAFFIC,
     judged,
     filter: classifier ? fakeFilter(entries, judged) : NO_FILTER,
     leases: {

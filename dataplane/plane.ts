@@ -3,6 +3,7 @@
  * Knows no area, no HTTP and no SQL. Drivers apply in the order given here and undo in reverse.
  */
 import type { Filter } from './bpf/firewall/filter.ts'
+import type { Traffic } from './bpf/flow/traffic.ts'
 import type { Balancer } from './bpf/lb/balancer.ts'
 import type { Ports } from './bpf/port/open.ts'
 import type { Connections } from './connections.ts'
@@ -91,6 +92,7 @@ export interface Plane {
   readonly defaultRoute: DefaultRoute
   readonly devices: Devices
   readonly ports: Ports
+  readonly traffic: Traffic
   readonly filter: Filter
   readonly leases: Leases
   readonly balancer: Balancer

@@ -37,27 +37,43 @@ export async function updateBatch<K, V>(
   }
 }
 
-export async function lookupBatch<K, V>(fd: number, key: Codec<K>, value: Codec<V>, what: string): Promise<[K, V][]> {
-  const found: [K, V][] = []
+/** Entries as they stand in memory: `count` keys and values one behind the other. */
+export interface Chunk {
+  keys: Buffer
+  values: Buffer
+  count: number
+}
+
+/** All entries, at most about `size` at a time. A chunk is overwritten by the next one. */
+export async function* lookupChunks(
+  fd: number,
+  { keySize, valueSize }: { keySize: number; valueSize: number },
+  what: string,
+  size: number = CHUNK,
+): AsyncGenerator<Chunk> {
   // Where to go on: a bucket number in hash maps, a key in others.
   let from: Buffer | null = null
-  let size = CHUNK
+  let [keys, values] = [Buffer.alloc(size * keySize), Buffer.alloc(size * valueSize)]
   for (let ended = false; !ended; ) {
-    const keys: Buffer = Buffer.alloc(size * key.size)
-    const values: Buffer = Buffer.alloc(size * value.size)
-    const next: Buffer = Buffer.alloc(Math.max(4, key.size))
-    const count = Uint32Array.of(size)
+    const next: Buffer = Buffer.alloc(Math.max(4, keySize))
+    const count = Uint32Array.of(keys.length / keySize)
     const result = await libbpf().lookupBatch(fd, from, next, keys, values, count, null)
     if (result === -ENOSPC) {
       // One bucket of the hash map alone is larger than the chunk.
-      size *= 2
+      ;[keys, values] = [Buffer.alloc(keys.length * 2), Buffer.alloc(values.length * 2)]
       continue
     }
     ended = result === -ENOENT
     if (result < 0 && !ended) throw new KernelError(-result, `cannot read ${what}`)
-    for (let n = 0; n < counted(count); n++)
-      found.push([key.decode(keys, n * key.size), value.decode(values, n * value.size)])
+    yield { keys, values, count: counted(count) }
     from = next
+  }
+}
+
+export async function lookupBatch<K, V>(fd: number, key: Codec<K>, value: Codec<V>, what: string): Promise<[K, V][]> {
+  const found: [K, V][] = []
+  for await (const { keys, values, count } of lookupChunks(fd, { keySize: key.size, valueSize: value.size }, what)) {
+    for (let n = 0; n < count; n++) found.push([key.decode(keys, n * key.size), value.decode(values, n * value.size)])
   }
   return found
 }

@@ -81,6 +81,10 @@ export function bindLibbpf(name: string) {
       'void *bpf_object__find_map_by_name(void *object, const char *name)',
     ),
     mapFd: now<(map: MapPointer) => number>('int bpf_map__fd(void *map)'),
+    /** Before loading. */
+    setMaxEntries: now<(map: MapPointer, entries: number) => number>(
+      'int bpf_map__set_max_entries(void *map, uint32_t entries)',
+    ),
     /** Where a map is pinned, or taken over from, in place of the object's directory; before loading. */
     setPinPath: now<(map: MapPointer, path: string) => number>(
       'int bpf_map__set_pin_path(void *map, const char *path)',

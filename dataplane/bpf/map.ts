@@ -4,7 +4,7 @@
  */
 import { closeSync } from 'node:fs'
 import { KernelError } from '../libc.ts'
-import { deleteBatch, lookupBatch, updateBatch } from './batch.ts'
+import { type Chunk, deleteBatch, lookupBatch, lookupChunks, updateBatch } from './batch.ts'
 import type { Codec } from './codec.ts'
 import { checked, type Libbpf, libbpf } from './libbpf.ts'
 import { mapOptions } from './structs.ts'
@@ -132,6 +132,11 @@ export class BpfMap<K, V> {
   /** All entries of a large map; not a snapshot when the map changes meanwhile. */
   lookupBatch(): Promise<[K, V][]> {
     return lookupBatch(this.#fd, this.#key, this.#value, this.#describe())
+  }
+
+  /** The same as bytes, about `size` entries at a time, for what would take too long as objects. Each overwrites the last. */
+  lookupChunks(size: number): AsyncGenerator<Chunk> {
+    return lookupChunks(this.#fd, { keySize: this.#key.size, valueSize: this.#value.size }, this.#describe(), size)
   }
 
   /** Sets many entries, in order. Not atomic: on failure the error says how many were set. */

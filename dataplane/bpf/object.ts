@@ -6,7 +6,7 @@ import { existsSync } from 'node:fs'
 import { KernelError } from '../libc.ts'
 import { setConstant } from './btf.ts'
 import type { Codec } from './codec.ts'
-import { checked, type Libbpf, libbpf, type ObjectPointer, present } from './libbpf.ts'
+import { checked, type Libbpf, libbpf, type MapPointer, type ObjectPointer, present } from './libbpf.ts'
 import { BpfMap } from './map.ts'
 import { openOptions } from './structs.ts'
 
@@ -15,6 +15,8 @@ export interface ObjectOptions {
   pinDir?: string
   /** Paths of pins that are somewhere else, by the names of the maps. */
   pins?: Readonly<Record<string, string>>
+  /** How many entries maps have that are not pinned yet, by their names, instead of as many as they are declared with. */
+  rows?: Readonly<Record<string, number>>
   /** `const volatile` variables by name, as the exact bytes that C sees. */
   rodata?: Readonly<Record<string, Uint8Array>>
 }
@@ -64,8 +66,10 @@ export class BpfObject {
     try {
       for (const [name, value] of Object.entries(options.rodata ?? {})) setConstant(this.#pointer, name, value)
       for (const [name, pin] of Object.entries(options.pins ?? {})) {
-        const map = present(this.#lib.findMap(this.#pointer, name), `find map ${name}`)
-        checked(this.#lib.setPinPath(map, pin), `pin map ${name}`)
+        checked(this.#lib.setPinPath(this.#mapPointer(name), pin), `pin map ${name}`)
+      }
+      for (const [name, rows] of Object.entries(options.rows ?? {})) {
+        checked(this.#lib.setMaxEntries(this.#mapPointer(name), rows), `make room in map ${name}`)
       }
     } catch (error) {
       this.close()
@@ -113,6 +117,10 @@ export class BpfObject {
     if (this.#state === 'loading') throw new Error(`${this.path} is loading: close it afterwards`)
     this.#state = 'closed'
     this.#lib.closeObject(this.#pointer)
+  }
+
+  #mapPointer(name: string): MapPointer {
+    return present(this.#lib.findMap(this.#pointer, name), `find map ${name}`)
   }
 
   #loaded(): ObjectPointer {

@@ -12,6 +12,7 @@ import { drift } from './drift.ts'
 import { events } from './events.ts'
 import { type Report, reporter } from './figure.ts'
 import { firewall } from './firewall.ts'
+import { flows } from './flows.ts'
 import { lb } from './lb.ts'
 import { lbPeers } from './lb-peers.ts'
 import { nat } from './nat.ts'
@@ -27,6 +28,7 @@ const BENCHES: Readonly<Record<string, (report: Report) => Promise<void>>> = {
   drift,
   events,
   firewall,
+  flows,
   lb,
   'lb-peers': lbPeers,
   nat,

@@ -21,15 +21,15 @@ import { quantile, type Report } from './figure.ts'
 
 const STAGE_OBJECT = fileURLToPath(new URL('../../dataplane/bpf/test/stage.bpf.o', import.meta.url))
 
-const NET = 1
+export const NET = 1
 /** Interfaces: senders, receivers, a port that belongs to nobody. */
-const INTERFACES = { sender: 101, receiver: 102, open: 103 } as const
+export const INTERFACES = { sender: 101, receiver: 102, open: 103 } as const
 /** Half of them send, and to the other half: two are one pair. */
 const BINDINGS = [2, 1000, 65_536] as const
 const ROUNDS = 11
 const REPEAT = 100_000
 
-const FLOOR = 8
+export const FLOOR = 8
 const STUB = 9
 const EMPTY_FRAME = Buffer.alloc(60)
 EMPTY_FRAME.writeUInt16BE(0x0800, 12)
@@ -63,7 +63,7 @@ const address = (n: number) => `10.${(n >> 16) & 255}.${(n >> 8) & 255}.${n & 25
 const station = (n: number) => Buffer.from([2, 0xce, 10, (n >> 16) & 255, (n >> 8) & 255, n & 255])
 const text = (bytes: Buffer) => bytes.toString('hex').replace(/(..)(?!$)/g, '$1:')
 
-interface Lane {
+export interface Lane {
   name: string
   /** Of the program in `staged`. */
   slot: number
@@ -81,13 +81,17 @@ interface Lane {
 const TCX_NEXT = 0xffffffff
 const TCX_REDIRECT = 7
 
-interface Rig {
+export interface Rig {
   maps: PortMaps
   props: BpfObject
-  run(lane: Lane, pairs: number): Promise<number>
+  /** Nanoseconds of CPU time a frame. The event loop sleeps meanwhile. */
+  run(lane: Lane, pairs: number, repeat?: number): Promise<number>
 }
 
-export async function port(report: Report): Promise<void> {
+export const port = (report: Report): Promise<void> => onStage((rig) => measure(rig, report))
+
+/** Loads the programs and makes the interfaces; gone when `work` has ended. */
+export async function onStage(work: (rig: Rig) => Promise<void>): Promise<void> {
   const root = mkdtempSync(join(tmpdir(), 'stratum-bench-'))
   ensureBpffs(root)
   const lines = Object.entries(INTERFACES).map(([name, index]) => `link add name ${name} index ${index} type ifb\n`)
@@ -100,7 +104,7 @@ export async function port(report: Report): Promise<void> {
       objects.push(object)
       return object
     }
-    await measure(rig(await load(PORT_OBJECT), await load(STAGE_OBJECT)), report)
+    await work(rig(await load(PORT_OBJECT), await load(STAGE_OBJECT)))
   } finally {
     for (const object of objects) object.close()
     execFileSync('umount', [root])
@@ -121,21 +125,20 @@ function rig(object: BpfObject, props: BpfObject): Rig {
   return {
     maps,
     props,
-    /** Nanoseconds of CPU time a frame. The event loop sleeps meanwhile. */
-    async run({ name, slot, ifindex, mark, verdict }, pairs) {
+    async run({ name, slot, ifindex, mark, verdict }, pairs, repeat = REPEAT) {
       walkers.set(0, { slot, mark, pairs, turn: 0 })
       context.writeUInt32LE(ifindex, 40)
       const before = process.cpuUsage()
-      const { retval } = await runProgram(walk, { data: EMPTY_FRAME, ctx: context, repeat: REPEAT })
+      const { retval } = await runProgram(walk, { data: EMPTY_FRAME, ctx: context, repeat })
       const { user, system } = process.cpuUsage(before)
       if (retval !== verdict) throw new Error(`${name} answered ${retval} instead of ${verdict}`)
-      return ((user + system) * 1000) / REPEAT
+      return ((user + system) * 1000) / repeat
     },
   }
 }
 
 /** Adds stations up to `to`; even ones send from `sender`, odd ones are at `receiver`. */
-async function bind({ maps }: Rig, from: number, to: number): Promise<void> {
+export async function bind({ maps }: Rig, from: number, to: number): Promise<void> {
   const numbers = Array.from({ length: to - from }, (_, n) => from + n)
   const slots = new SlotTable(maps.slots)
   for (const n of numbers) slots.bind(n, { mac: text(station(n)), routed: false })
@@ -150,7 +153,7 @@ async function bind({ maps }: Rig, from: number, to: number): Promise<void> {
 }
 
 /** Frames from each even station to its odd neighbour; with `strangers`, of stations that nobody has bound. */
-async function cast({ props }: Rig, bindings: number, strangers: boolean): Promise<void> {
+export async function cast({ props }: Rig, bindings: number, strangers: boolean): Promise<void> {
   const pairs = props.map('pairs', u32, pair)
   await pairs.updateBatch(
     Array.from({ length: bindings / 2 }, (_, n): [number, Pair] => {
@@ -209,7 +212,7 @@ async function sample(rig: Rig, bindings: number): Promise<Map<string, number[]>
   return samples
 }
 
-const INCOMING = { slot: HOOKS.port_in, ifindex: INTERFACES.sender, mark: 0, verdict: TCX_REDIRECT }
+export const INCOMING = { slot: HOOKS.port_in, ifindex: INTERFACES.sender, mark: 0, verdict: TCX_REDIRECT }
 const LANES: readonly Lane[] = [
   { name: 'floor', slot: FLOOR, ifindex: INTERFACES.sender, mark: 0, verdict: TCX_NEXT },
   { name: 'in', ...INCOMING },

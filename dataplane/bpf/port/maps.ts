@@ -9,6 +9,7 @@ import {
   HOOK_UPLINK_OUT,
 } from '../../numbers.ts'
 import { perCpu, u32, u64 } from '../codec.ts'
+import { flowKey4, flowKey6, flowRow, usageRow } from '../flow/layout.ts'
 import { possibleCpus } from '../map.ts'
 import type { BpfObject } from '../object.ts'
 import {
@@ -68,6 +69,11 @@ export function portMaps(object: BpfObject) {
     violations: object.map('violations', violationKey, violationRow),
     told: object.map('told', u32, u64),
     tallies: object.map('tallies', u32, perCpu(u64, possibleCpus())),
+    flows4: object.map('flows4', flowKey4, flowRow),
+    flows6: object.map('flows6', flowKey6, flowRow),
+    flowsOff: object.map('flows_off', u32, u32),
+    usageBound: object.map('usage_bound', mac, usageRow),
+    usageOpen: object.map('usage_open', mac, usageRow),
     /** Descriptor of the ring buffer of violations. */
     events: object.mapFd('events'),
   }

@@ -1,8 +1,11 @@
 /** Loads the programs of `br-work`, takes over what an earlier agent pinned, and joins the parts. */
+import { totalmem } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Netlink } from '../../netlink/socket.ts'
 import type { Kernel } from '../../nft/spelling.ts'
 import { ensureBpffs, layoutDir, layouts, removeLayout } from '../bpffs.ts'
+import { roomFor } from '../flow/room.ts'
+import { openTraffic, type Traffic } from '../flow/traffic.ts'
 import { openObject } from '../object.ts'
 import { openRing } from '../ringbuf.ts'
 import { Bindings } from './bindings.ts'
@@ -66,10 +69,10 @@ export interface PortOptions {
 }
 
 /** @throws Error that says what the operator must do; KernelError */
-export async function openPorts(options: PortOptions): Promise<{ driver: PortDriver; ports: Ports }> {
+export async function openPorts(options: PortOptions): Promise<{ driver: PortDriver; ports: Ports; traffic: Traffic }> {
   ensureBpffs(options.root)
   const dir = layoutDir(options.root)
-  const object = openObject(PORT_OBJECT, { pinDir: dir })
+  const object = openObject(PORT_OBJECT, { pinDir: dir, rows: roomFor(dir, totalmem()) })
   await object.load()
   const maps = portMaps(object)
   // The stubs that hang on the ports go on to these from the next frame on.
@@ -133,6 +136,7 @@ export async function openPorts(options: PortOptions): Promise<{ driver: PortDri
         return () => void listeners.delete(listener)
       },
     },
+    traffic: openTraffic(maps),
   }
 }
 

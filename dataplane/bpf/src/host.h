@@ -1,6 +1,7 @@
 /* The node's own leg on br-work: what of a net may reach the node, and to which net belongs what the node sends. */
 #pragma once
 
+#include "flow.h"
 #include "forward.h"
 #include "vlan.h"
 
@@ -96,5 +97,8 @@ static __always_inline int host_egress(struct __sk_buff *skb)
 	if (from && net && from != net && !(range & mark & STRATUM_STAMP_ROUTED))
 		return drop(STRATUM_DROP_HOST_ROUTING);
 	skb->mark = STRATUM_STAMP | net;
+	/* What the node routes back into br-work was met where it came in. */
+	if (skb->ingress_ifindex != skb->ifindex)
+		meet(skb, &f, net, MET_NODE);
 	return forward(skb, &f, net, skb->ifindex);
 }

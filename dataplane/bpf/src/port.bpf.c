@@ -8,6 +8,7 @@
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 #include "account.h"
+#include "flow.h"
 #include "forward.h"
 #include "host.h"
 #include "networks.h"
@@ -81,6 +82,7 @@ SEC("tc") int port_in(struct __sk_buff *skb)
 
 	if (sender.net)
 		account_up(skb, sender.slot);
+	meet(skb, &f, sender.net, MET_WORKLOAD);
 	return forward(skb, &f, sender.net, skb->ifindex);
 }
 
@@ -109,6 +111,7 @@ SEC("tc") int port_out(struct __sk_buff *skb)
 		if (row)
 			account_down(skb, row->slot);
 	}
+	usage_down(skb, net);
 	/* Marks survive a veth pair within one namespace. */
 	skb->mark = 0;
 	return PASS;

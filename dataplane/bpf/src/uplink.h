@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "account.h"
+#include "flow.h"
 #include "forward.h"
 #include "tenant.h"
 #include "vlan.h"
@@ -34,6 +34,7 @@ static __always_inline int uplink_ingress(struct __sk_buff *skb, __u32 net, __u3
 		return drop(STRATUM_DROP_TENANT_BLOCKED);
 	if (net)
 		learn_far(net, f.source, ifindex);
+	meet(skb, &f, net, MET_UPLINK);
 	skb->mark = STRATUM_STAMP | net;
 	return forward(skb, &f, net, ifindex);
 }

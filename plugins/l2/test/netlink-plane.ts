@@ -1,5 +1,6 @@
 /** The plane over netlink alone: loading the programs of the workload ports takes minutes on an emulated processor. */
 import { NO_FILTER } from '../../../dataplane/bpf/firewall/filter.ts'
+import { NO_TRAFFIC } from '../../../dataplane/bpf/flow/traffic.ts'
 import { byNft } from '../../../dataplane/bpf/lb/balancer.ts'
 import { NO_PORTS } from '../../../dataplane/bpf/port/open.ts'
 import { NO_CONNECTIONS } from '../../../dataplane/connections.ts'
@@ -26,6 +27,7 @@ export async function netlinkPlane({ owners }: { owners: ReadonlyMap<string, num
     defaultRoute: NO_DEFAULT_ROUTE,
     devices: openDevices(route, generic),
     ports: NO_PORTS,
+    traffic: NO_TRAFFIC,
     filter: NO_FILTER,
     leases: NO_LEASES,
     balancer: byNft('there are no programs'),

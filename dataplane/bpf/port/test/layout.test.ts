@@ -1,4 +1,5 @@
 import t from 'tap'
+import { flowKey4, flowKey6, flowRow, usageRow } from '../../flow/layout.ts'
 import {
   addressKey,
   addressRow,
@@ -24,10 +25,14 @@ const LAYOUTS: readonly Struct<never>[] = [
   bucketRow,
   endpointKey,
   endpointRow,
+  flowKey4,
+  flowKey6,
+  flowRow,
   macbindRow,
   netRow,
   prefixKey,
   tenantNetRow,
+  usageRow,
   violationEvent,
   violationKey,
   violationRow,

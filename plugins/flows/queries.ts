@@ -1,0 +1,169 @@
+/** The statements of flows, prepared once per connection. */
+import { and, asc, eq, gt, gte, lt, lte, ne, sql } from 'drizzle-orm'
+import { prepared } from '../../core/state/prepared.ts'
+import { addresses, counters, days, macs, readings, samples, series } from './tables.ts'
+
+const { placeholder } = sql
+const sums = {
+  bytesIn: placeholder('bytesIn'),
+  bytesOut: placeholder('bytesOut'),
+  packetsIn: placeholder('packetsIn'),
+  packetsOut: placeholder('packetsOut'),
+}
+const excluded = {
+  bytesIn: sql`excluded.bytes_in`,
+  bytesOut: sql`excluded.bytes_out`,
+  packetsIn: sql`excluded.packets_in`,
+  packetsOut: sql`excluded.packets_out`,
+}
+const added = {
+  bytesIn: sql`bytes_in + excluded.bytes_in`,
+  bytesOut: sql`bytes_out + excluded.bytes_out`,
+  packetsIn: sql`packets_in + excluded.packets_in`,
+  packetsOut: sql`packets_out + excluded.packets_out`,
+}
+const total = {
+  bytesIn: sql<number>`coalesce(sum(bytes_in), 0)`,
+  bytesOut: sql<number>`coalesce(sum(bytes_out), 0)`,
+  packetsIn: sql<number>`coalesce(sum(packets_in), 0)`,
+  packetsOut: sql<number>`coalesce(sum(packets_out), 0)`,
+}
+
+export const queries = prepared((db) => ({
+  reading: db.select().from(readings).limit(1).prepare(),
+  putReading: db
+    .insert(readings)
+    .values({ id: 0, at: placeholder('at') })
+    .onConflictDoUpdate({ target: readings.id, set: { at: sql`excluded.at` } })
+    .prepare(),
+
+  mac: db
+    .select()
+    .from(macs)
+    .where(eq(macs.mac, placeholder('mac')))
+    .prepare(),
+  macById: db
+    .select()
+    .from(macs)
+    .where(eq(macs.id, placeholder('id')))
+    .prepare(),
+  /** By number, from behind `after`; the node is none of them. */
+  macsAfter: db
+    .select()
+    .from(macs)
+    .where(and(gt(macs.id, placeholder('after')), gt(macs.id, 0)))
+    .orderBy(asc(macs.id))
+    .limit(placeholder('limit'))
+    .prepare(),
+  macCount: db.select({ many: sql<number>`count(*)` }).from(macs).where(gt(macs.id, 0)).prepare(),
+  lastMac: db.select({ id: sql<number>`coalesce(max(id), 0)` }).from(macs).prepare(),
+  addMac: db
+    .insert(macs)
+    .values({ id: placeholder('id'), mac: placeholder('mac'), firstSlot: placeholder('firstSlot') })
+    .prepare(),
+  removeMac: db
+    .delete(macs)
+    .where(and(eq(macs.id, placeholder('id')), ne(macs.id, 0)))
+    .prepare(),
+
+  counter: db
+    .select()
+    .from(counters)
+    .where(eq(counters.id, placeholder('id')))
+    .prepare(),
+  putCounter: db
+    .insert(counters)
+    .values({ id: placeholder('id'), born: placeholder('born'), ...sums })
+    .onConflictDoUpdate({ target: counters.id, set: { born: sql`excluded.born`, ...excluded } })
+    .prepare(),
+  removeCounters: db
+    .delete(counters)
+    .where(and(gte(counters.id, placeholder('from')), lte(counters.id, placeholder('to'))))
+    .prepare(),
+
+  addSample: db
+    .insert(samples)
+    .values({ id: placeholder('id'), ...sums })
+    .onConflictDoUpdate({ target: samples.id, set: added })
+    .prepare(),
+  sample: db
+    .select()
+    .from(samples)
+    .where(eq(samples.id, placeholder('id')))
+    .prepare(),
+  samplesBetween: db
+    .select()
+    .from(samples)
+    .where(and(gte(samples.id, placeholder('from')), lt(samples.id, placeholder('behind'))))
+    .orderBy(asc(samples.id))
+    .prepare(),
+  firstSample: db.select({ id: sql<number | null>`min(id)` }).from(samples).prepare(),
+  removeSamples: db
+    .delete(samples)
+    .where(and(gte(samples.id, placeholder('from')), lt(samples.id, placeholder('behind'))))
+    .prepare(),
+
+  addDay: db
+    .insert(days)
+    .values({ id: placeholder('id'), ...sums })
+    .onConflictDoUpdate({ target: days.id, set: added })
+    .prepare(),
+  day: db
+    .select()
+    .from(days)
+    .where(eq(days.id, placeholder('id')))
+    .prepare(),
+  sumOfDays: db
+    .select(total)
+    .from(days)
+    .where(and(gte(days.id, placeholder('from')), lte(days.id, placeholder('to'))))
+    .prepare(),
+  anyDay: db
+    .select({ id: days.id })
+    .from(days)
+    .where(and(gte(days.id, placeholder('from')), lte(days.id, placeholder('to'))))
+    .limit(1)
+    .prepare(),
+  removeDays: db
+    .delete(days)
+    .where(and(gte(days.id, placeholder('from')), lte(days.id, placeholder('to'))))
+    .prepare(),
+  series: db
+    .select()
+    .from(series)
+    .where(and(gte(series.id, placeholder('from')), lte(series.id, placeholder('to'))))
+    .orderBy(asc(series.id))
+    .prepare(),
+  putSeries: db
+    .insert(series)
+    .values({ id: placeholder('id'), kilobytes: placeholder('kilobytes') })
+    .onConflictDoUpdate({ target: series.id, set: { kilobytes: sql`excluded.kilobytes` } })
+    .prepare(),
+  removeSeries: db
+    .delete(series)
+    .where(and(gte(series.id, placeholder('from')), lte(series.id, placeholder('to'))))
+    .prepare(),
+
+  putAddress: db
+    .insert(addresses)
+    .values({
+      macId: placeholder('macId'),
+      address: placeholder('address'),
+      firstSlot: placeholder('slot'),
+      lastSlot: placeholder('slot'),
+    })
+    .onConflictDoUpdate({
+      target: [addresses.macId, addresses.address],
+      set: { lastSlot: sql`max(last_slot, excluded.last_slot)` },
+    })
+    .prepare(),
+  activeAddresses: db
+    .select({ many: sql<number>`count(distinct address)` })
+    .from(addresses)
+    .where(and(lt(addresses.firstSlot, placeholder('behind')), gte(addresses.lastSlot, placeholder('first'))))
+    .prepare(),
+  removeAddresses: db
+    .delete(addresses)
+    .where(lt(addresses.lastSlot, placeholder('before')))
+    .prepare(),
+}))
