@@ -159,6 +159,7 @@ export async function build(options: BuildOptions): Promise<Agent> {
     read: store.read,
     now,
     mutate: (origin, rule) => pipeline.mutate(area, origin, rule),
+    licence: () => licence.view(),
     onCommit: (listener) => outbox.onWake(listener),
     keys: credentials.keys,
     members,

@@ -26,6 +26,7 @@ import type { Entry } from '../dataplane/entry.ts'
 import type { Plane } from '../dataplane/plane.ts'
 import type { Config, ConfigKeys } from './config.ts'
 import type { KeyResolver } from './gates/bearer.ts'
+import type { LicenceView } from './licence/state.ts'
 import type { Origin } from './state/events.ts'
 import type { Admits, Holdings } from './tenancy.ts'
 
@@ -92,6 +93,8 @@ export interface AreaContext {
   read: Db
   now: () => Date
   mutate<T>(origin: Origin, rule: Rule<T>): Promise<Mutation<T>>
+  /** The licence now. */
+  licence(): LicenceView
   /** Runs after every commit; returns how to stop that. */
   onCommit(listener: () => void): () => void
   /** Who finds the callers of keys `<kind>_<id>_<secret>`, by kind. An area that keeps some adds itself when it starts. */

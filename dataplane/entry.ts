@@ -12,6 +12,7 @@ import { digest } from './digest.ts'
 import { isNetlink, type NetlinkEntry } from './netlink/entries.ts'
 import { netlinkFingerprint, sameNetlink } from './netlink/sameness.ts'
 import { isResponder, type ResponderEntry, responderFingerprint } from './responder/entries.ts'
+import { isShaping, type ShapingEntry, shapingFingerprint } from './shaping/entries.ts'
 import { atOnce, type Steps } from './slices.ts'
 
 export type Entry =
@@ -25,6 +26,7 @@ export type Entry =
   | NetlinkEntry
   | ResponderEntry
   | Forwarding
+  | ShapingEntry
 
 /** A rule of an ordered list: packets meet the rules of one list by ascending `rank`, and the first match decides. */
 export interface OrderedRule {
@@ -109,6 +111,7 @@ export function fingerprint(entry: Entry): string {
   if (isResponder(entry)) return responderFingerprint(entry)
   if (isFilter(entry)) return filterFingerprint(entry)
   if (isVip(entry)) return vipFingerprint(entry)
+  if (isShaping(entry)) return shapingFingerprint(entry)
   switch (entry.kind) {
     case 'left_balancer':
       return entry.kind

@@ -24,6 +24,7 @@ import { openNft } from './nft/session.ts'
 import type { Skeleton } from './nft/skeleton.ts'
 import { type Facility, joinDrivers, type Plane } from './plane.ts'
 import { NO_LEASES, openResponder } from './responder/driver.ts'
+import { NO_SHAPING, openShaping } from './shaping/open.ts'
 
 export interface KernelOptions {
   skeletons: readonly Skeleton[]
@@ -95,6 +96,10 @@ export async function openKernel(options: KernelOptions): Promise<Plane> {
   })
   const balancing = balancer.value
   const balancers = balancing?.balancer ?? byNft(balancer.facility.detail)
+  const shaping = await attempt('shaping', 'bandwidth limits and quotas', async () => {
+    if (!port.value || !writing?.value) throw new Error('needs netlink and the programs on the ports of br-work')
+    return openShaping({ programs: port.value.programs, area: 'bandwidth', onProblem })
+  })
   const responder = await attempt('responder', 'answers DNS and DHCP', () =>
     openResponder({ path: options.responderSocket, onProblem: options.onProblem, onLoss: options.onLoss }),
   )
@@ -102,7 +107,8 @@ export async function openKernel(options: KernelOptions): Promise<Plane> {
   const judging = classifier.value
   const drivers = [
     ...[judging?.rules, driver, judging?.defaults],
-    ...[port.value?.driver, balancing?.driver, writing?.value, forwardingDriver(), responder.value],
+    ...[port.value?.driver, balancing?.driver, writing?.value, shaping.value?.driver],
+    ...[forwardingDriver(), responder.value],
     // Without nft nobody would balance and judge in their place.
     driver && !balancing ? leftBalancer(root) : undefined,
     driver && !judging
@@ -119,6 +125,7 @@ export async function openKernel(options: KernelOptions): Promise<Plane> {
     { ...classifier.facility, ...(judging && { detail: judging.filter.detail() }) },
     portFacility(port.facility),
     { ...balancer.facility, ...(balancing && { detail: balancers.detail() }) },
+    shaping.facility,
     { ...responder.facility, restarts: responder.value?.restarts() ?? 0 },
   ])
   const tracked = sockets ? openConnections(sockets.route, sockets.netfilter) : NO_CONNECTIONS
@@ -132,6 +139,7 @@ export async function openKernel(options: KernelOptions): Promise<Plane> {
     ports: port.value?.ports ?? NO_PORTS,
     traffic: port.value?.traffic ?? NO_TRAFFIC,
     balancer: balancers,
+    shaping: shaping.value?.shaping ?? NO_SHAPING,
     leases: responder.value?.leases ?? NO_LEASES,
     addExpiring: async (set, elements) => driver?.addExpiring(set, elements),
     async close() {

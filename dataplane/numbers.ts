@@ -43,6 +43,8 @@ export const EVENTS_PORT = 7072
  */
 export const STAMP = 0x53000000
 export const STAMP_MASK = 0xff000000
+/** In place of STAMP: it has waited in its class, and was judged and counted before. The rest is as of STAMP, or an ifindex. */
+export const STAMP_SHAPED = 0x54000000
 /** The sender uses a routed address. */
 export const STAMP_ROUTED = 0x00800000
 /** The bits that hold the number of the net, 0 for open ports. */
@@ -88,6 +90,8 @@ export const HOOK_UPLINK_IN = 2
 export const HOOK_UPLINK_OUT = 3
 export const HOOK_HOST_IN = 4
 export const HOOK_HOST_OUT = 5
+export const HOOK_SHAPED_UP = 6
+export const HOOK_SHAPED_DOWN = 7
 export const HOOK_ROWS = 16
 
 /** Map `ports` is a table of 2^PORT_SET_BITS sets of 2^PORT_WAY_BITS words; the hash of an ifindex is its set. */
@@ -207,6 +211,8 @@ export const DROP_KERNEL = 31
 export const DROP_TRANSIT = 32
 export const DROP_TENANT_BLOCKED = 33
 export const DROP_TENANT_LIMIT = 34
+export const DROP_CEILING = 35
+export const DROP_QUOTA = 36
 /** Counted beside the drops: frames that only a soft MAC binding was against, and violations that no event tells of. */
 export const TALLY_MACBIND_SOFT = 48
 export const TALLY_UNTOLD = 49

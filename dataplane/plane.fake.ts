@@ -13,8 +13,15 @@ import type { Plane } from './plane.ts'
 import type { LeaseListener } from './responder/driver.ts'
 import { RESPONDER_KINDS } from './responder/entries.ts'
 import type { LeaseEvent } from './responder/protocol.ts'
+import { SHAPING_KINDS } from './shaping/entries.ts'
+import type { Shaping } from './shaping/open.ts'
+import type { Usage } from './shaping/quotas.ts'
 
 export interface FakePlane extends Plane {
+  /** What was used of quotas, by their numbers. */
+  readonly used: Map<number, Usage>
+  /** Tells that a quota came near its limit or reached it. */
+  tellQuota(): void
   /** What a backend serves, by `<vip>/<backend>`. */
   readonly connected: Map<string, number>
   readonly entries: Map<string, Entry>
@@ -42,9 +49,10 @@ const KINDS: Plane['kinds'] = new Set([
   ...(['net', 'binding', 'macbind', 'vlan', 'tenant_net', 'uplink', 'overlay'] as const),
   ...NETLINK_KINDS,
   ...RESPONDER_KINDS,
+  ...SHAPING_KINDS,
 ])
 
-const FACILITIES = ['nft', 'netlink', 'bonding', 'port', 'responder']
+const FACILITIES = ['nft', 'netlink', 'bonding', 'port', 'responder', 'shaping']
 
 export function fakePlane({ classifier = false, balancer: accelerated = true }: FakeOptions = {}): FakePlane {
   const entries = new Map<string, Entry>()
@@ -53,6 +61,18 @@ export function fakePlane({ classifier = false, balancer: accelerated = true }: 
     accelerated,
     activeConnections: (vip, backend) => connected.get(`${vip}/${backend}`) ?? 0,
     detail: () => 'a plane in memory',
+  }
+  const used = new Map<number, Usage>()
+  let quotaListener = () => {}
+  const shaping: Shaping = {
+    usage: ({ number }) => used.get(number),
+    setMonth: () => {},
+    onQuota(next) {
+      quotaListener = next
+      return () => {
+        quotaListener = () => {}
+      }
+    },
   }
   let listener: LeaseListener | undefined
   let seq = 0
@@ -68,6 +88,9 @@ export function fakePlane({ classifier = false, balancer: accelerated = true }: 
     entries,
     connected,
     balancer,
+    shaping,
+    used,
+    tellQuota: () => quotaListener(),
     applied: 0,
     meddled: false,
     kinds: new Set([

@@ -12,6 +12,7 @@ import type { Entry, Passage, Undo } from './entry.ts'
 import { reversed } from './entry.ts'
 import type { DefaultRoute } from './netlink/default-route.ts'
 import type { Leases } from './responder/driver.ts'
+import type { Shaping } from './shaping/open.ts'
 
 /** Thrown when it is not known whether the kernel took the change: the caller must reconcile before going on. */
 export class UncertainOutcome extends Error {
@@ -96,6 +97,7 @@ export interface Plane {
   readonly filter: Filter
   readonly leases: Leases
   readonly balancer: Balancer
+  readonly shaping: Shaping
   /** Adds elements to a set whose elements expire by themselves; they are nobody's desired state. */
   addExpiring(set: string, elements: readonly string[]): Promise<void>
   close(): Promise<void>

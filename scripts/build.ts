@@ -19,6 +19,7 @@ import { dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 import * as numbers from '../dataplane/numbers.ts'
+import * as shapingNumbers from '../dataplane/shaping/numbers.ts'
 
 const OUT = 'build'
 const HEADER = join(OUT, 'dataplane/bpf/src/numbers.h')
@@ -52,7 +53,7 @@ export function numbersHeader(constants: Readonly<Record<string, unknown>>): str
 async function build(): Promise<void> {
   for (const folder of ASSET_FOLDERS) for (const file of files(folder)) if (!NOT_ASSETS.test(file)) copy(file)
   for (const file of files('templates')) copy(file)
-  write(HEADER, numbersHeader(numbers))
+  write(HEADER, numbersHeader({ ...numbers, ...shapingNumbers }))
   for (const binary of BINARIES) {
     const path = join(OUT, binary)
     if (existsSync(path)) chmodSync(path, 0o755)

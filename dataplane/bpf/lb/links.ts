@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { KernelError } from '../../libc.ts'
 import type { Link as Device } from '../../netlink/link.ts'
 import { LB_INSIDE, LINK_PREFIX, WORK_BRIDGE } from '../../numbers.ts'
+import { SHAPE_DEVICE } from '../../shaping/numbers.ts'
 import { attachTcx, openLink } from '../link.ts'
 import type { Program } from '../object.ts'
 import type { BalancerMaps } from './maps.ts'
@@ -80,9 +81,12 @@ export class BalancerLinks {
   }
 }
 
-/** The devices whose packets the program is to see. */
+/** The devices whose packets the program is to see. Those that limited frames wait on are on the way of others. */
 export const balanced = (devices: readonly Device[]): Device[] =>
-  devices.filter(({ mac, master, name }) => mac !== undefined && master === undefined && name !== 'lo')
+  devices.filter(
+    ({ mac, master, name }) =>
+      mac !== undefined && master === undefined && name !== 'lo' && !name.startsWith(SHAPE_DEVICE),
+  )
 
 /** Machines behind these have this node for their gateway. */
 const isInside = (name: string): boolean => name === WORK_BRIDGE || name.startsWith(LINK_PREFIX)

@@ -5,6 +5,8 @@ import {
   HOOK_HOST_OUT,
   HOOK_PORT_IN,
   HOOK_PORT_OUT,
+  HOOK_SHAPED_DOWN,
+  HOOK_SHAPED_UP,
   HOOK_UPLINK_IN,
   HOOK_UPLINK_OUT,
 } from '../../numbers.ts'
@@ -40,6 +42,9 @@ export const HOOKS = {
   host_out: HOOK_HOST_OUT,
 } as const
 export type Hook = keyof typeof HOOKS
+
+/** The same for the ends of the pairs on which limited frames wait (dataplane/shaping). */
+export const QUEUE_HOOKS = { shaped_up: HOOK_SHAPED_UP, shaped_down: HOOK_SHAPED_DOWN } as const
 
 export type PortMaps = ReturnType<typeof portMaps>
 

@@ -6,14 +6,14 @@ import type { Kernel } from '../../nft/spelling.ts'
 import { ensureBpffs, layoutDir, layouts, removeLayout } from '../bpffs.ts'
 import { roomFor } from '../flow/room.ts'
 import { openTraffic, type Traffic } from '../flow/traffic.ts'
-import { openObject } from '../object.ts'
+import { type BpfObject, openObject } from '../object.ts'
 import { openRing } from '../ringbuf.ts'
 import { Bindings } from './bindings.ts'
 import { type KindOwners, type PortDriver, portDriver } from './driver.ts'
 import { openGate } from './gate.ts'
 import { Guard } from './guard.ts'
 import { PortLinks, type Role } from './links.ts'
-import { HOOKS, PORT_OBJECT, type PortMaps, portMaps } from './maps.ts'
+import { HOOKS, PORT_OBJECT, type PortMaps, portMaps, QUEUE_HOOKS } from './maps.ts'
 import { Named } from './named.ts'
 import { PortTable } from './ports.ts'
 import { type ReasonName, reasonName } from './reason.ts'
@@ -68,15 +68,24 @@ export interface PortOptions {
   onProblem(error: unknown): void
 }
 
+export interface OpenPorts {
+  driver: PortDriver
+  ports: Ports
+  traffic: Traffic
+  /** The loaded programs, and where their maps are pinned; valid until the driver is closed. */
+  programs: { object: BpfObject; dir: string }
+}
+
 /** @throws Error that says what the operator must do; KernelError */
-export async function openPorts(options: PortOptions): Promise<{ driver: PortDriver; ports: Ports; traffic: Traffic }> {
+export async function openPorts(options: PortOptions): Promise<OpenPorts> {
   ensureBpffs(options.root)
   const dir = layoutDir(options.root)
   const object = openObject(PORT_OBJECT, { pinDir: dir, rows: roomFor(dir, totalmem()) })
   await object.load()
   const maps = portMaps(object)
   // The stubs that hang on the ports go on to these from the next frame on.
-  for (const [name, slot] of Object.entries(HOOKS)) await maps.programs.swap(slot, object.program(name).fd)
+  for (const [name, slot] of Object.entries({ ...HOOKS, ...QUEUE_HOOKS }))
+    await maps.programs.swap(slot, object.program(name).fd)
   const table = new PortTable(maps.ports)
   const slots = new SlotTable(maps.slots)
   const bindings = new Bindings(maps.byMac, slots)
@@ -125,6 +134,7 @@ export async function openPorts(options: PortOptions): Promise<{ driver: PortDri
         object.close()
       },
     },
+    programs: { object, dir },
     ports: {
       list: () =>
         guard.list().map(({ name, ifindex, role }) => ({ name, ifindex, role, net: table.net(ifindex) ?? 0 })),

@@ -45,6 +45,8 @@ const TABLE = {
   },
   tenant_blocked: { number: numbers.DROP_TENANT_BLOCKED, words: 'is of a tenant whose traffic is blocked' },
   tenant_limit: { number: numbers.DROP_TENANT_LIMIT, words: 'is more than the limit of its tenant lets through' },
+  ceiling: { number: numbers.DROP_CEILING, words: 'is more than the licence lets this node carry' },
+  quota: { number: numbers.DROP_QUOTA, words: 'is of a MAC that has used up its quota' },
   macbind_soft: { number: numbers.TALLY_MACBIND_SOFT, words: 'has a source MAC that is not bound to the port, softly' },
 } as const satisfies Record<string, Reason>
 

@@ -12,6 +12,7 @@
 #include "forward.h"
 #include "host.h"
 #include "networks.h"
+#include "shape.h"
 #include "tenant.h"
 #include "uplink.h"
 #include "vlan.h"
@@ -40,6 +41,8 @@ HOOK(uplink_in, STRATUM_HOOK_UPLINK_IN)
 HOOK(uplink_out, STRATUM_HOOK_UPLINK_OUT)
 HOOK(host_in, STRATUM_HOOK_HOST_IN)
 HOOK(host_out, STRATUM_HOOK_HOST_OUT)
+HOOK(shaped_up, STRATUM_HOOK_SHAPED_UP)
+HOOK(shaped_down, STRATUM_HOOK_SHAPED_DOWN)
 
 /* 0 or the reason against what every frame of a workload must be. */
 static __always_inline __u32 judge_link(const struct frame *f)
@@ -53,9 +56,14 @@ static __always_inline __u32 judge_link(const struct frame *f)
 SEC("tc") int port_in(struct __sk_buff *skb)
 {
 	struct sender sender = {};
+	struct queue queue = {};
 	struct frame f = {};
 	__u32 reason;
 
+	if (is_shaped(skb)) {
+		skb->mark = STRATUM_STAMP | (skb->mark & ~STRATUM_STAMP_MASK);
+		return PASS;
+	}
 	if (!net_of_port(skb->ifindex, &sender.net))
 		return drop(STRATUM_DROP_NO_PORT);
 	reason = parse(skb, &f);
@@ -78,11 +86,15 @@ SEC("tc") int port_in(struct __sk_buff *skb)
 
 	skb->mark = STRATUM_STAMP | sender.routed | sender.net;
 
-	/* Here: shaping class of what the workload sends. */
+	reason = limit_up(skb, f.source, &queue);
+	if (reason)
+		return drop(reason);
 
 	if (sender.net)
 		account_up(skb, sender.slot);
 	meet(skb, &f, sender.net, MET_WORKLOAD);
+	if (queue.device)
+		return enqueue(skb, &queue);
 	return forward(skb, &f, sender.net, skb->ifindex);
 }
 
@@ -90,9 +102,14 @@ SEC("tc") int port_in(struct __sk_buff *skb)
 SEC("tc") int port_out(struct __sk_buff *skb)
 {
 	void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
+	struct queue queue = {};
 	struct endpoint *row;
 	__u32 net, reason;
 
+	if (is_shaped(skb)) {
+		skb->mark = 0;
+		return PASS;
+	}
 	if (!net_of_port(skb->ifindex, &net))
 		return drop(STRATUM_DROP_NO_PORT);
 	if ((skb->mark & STRATUM_STAMP_MASK) != STRATUM_STAMP)
@@ -104,7 +121,9 @@ SEC("tc") int port_out(struct __sk_buff *skb)
 	if (reason)
 		return drop(reason);
 
-	/* Here: shaping class of what the workload gets. */
+	reason = limit_down(skb, &queue);
+	if (reason)
+		return drop(reason);
 
 	if (net && data + ETHERNET_HEADER <= end) {
 		row = is_multicast(mac_at(data)) ? 0 : endpoint_of(net, mac_at(data));
@@ -112,6 +131,8 @@ SEC("tc") int port_out(struct __sk_buff *skb)
 			account_down(skb, row->slot);
 	}
 	usage_down(skb, net);
+	if (queue.device && may_return(skb))
+		return enqueue_down(skb, &queue);
 	/* Marks survive a veth pair within one namespace. */
 	skb->mark = 0;
 	return PASS;
@@ -139,4 +160,14 @@ SEC("tc") int host_in(struct __sk_buff *skb)
 SEC("tc") int host_out(struct __sk_buff *skb)
 {
 	return host_egress(skb);
+}
+
+SEC("tc") int shaped_up(struct __sk_buff *skb)
+{
+	return shaped_ingress(skb);
+}
+
+SEC("tc") int shaped_down(struct __sk_buff *skb)
+{
+	return shaped_egress(skb);
 }

@@ -12,6 +12,7 @@ import { openNetlinkDriver } from '../../../dataplane/netlink/driver.ts'
 import { openNetlink } from '../../../dataplane/netlink/socket.ts'
 import { joinDrivers, type Plane } from '../../../dataplane/plane.ts'
 import { NO_LEASES } from '../../../dataplane/responder/driver.ts'
+import { NO_SHAPING } from '../../../dataplane/shaping/open.ts'
 
 export async function netlinkPlane({ owners }: { owners: ReadonlyMap<string, number> }): Promise<Plane> {
   const [route, generic] = [openNetlink(NETLINK_ROUTE), openNetlink(NETLINK_GENERIC)]
@@ -31,6 +32,7 @@ export async function netlinkPlane({ owners }: { owners: ReadonlyMap<string, num
     filter: NO_FILTER,
     leases: NO_LEASES,
     balancer: byNft('there are no programs'),
+    shaping: NO_SHAPING,
     addExpiring: async () => {},
     async close() {
       await plane.close()

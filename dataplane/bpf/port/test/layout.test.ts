@@ -1,4 +1,5 @@
 import t from 'tap'
+import { ceilingRow, quotaEvent, shapeRow } from '../../../shaping/maps.ts'
 import { flowKey4, flowKey6, flowRow, usageRow } from '../../flow/layout.ts'
 import {
   addressKey,
@@ -36,6 +37,9 @@ const LAYOUTS: readonly Struct<never>[] = [
   violationEvent,
   violationKey,
   violationRow,
+  shapeRow,
+  ceilingRow,
+  quotaEvent,
 ] as never
 
 const snake = (name: string) => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)

@@ -1,0 +1,106 @@
+/** Classes in the kernel: made, emptied, removed. */
+import { KernelError } from '../libc.ts'
+import type { Netlink } from '../netlink/socket.ts'
+import { askClass, decodeClass, deleteClass, listClasses, putClass } from '../netlink/tc.ts'
+import type { Message, Received } from '../netlink/wire.ts'
+import { KernelRefusal } from '../plane.ts'
+import { opened, type Placed, placeOf, WAYS, type Way } from './classes.ts'
+import { endOf, type Pairs } from './pairs.ts'
+
+/** What waits leaves at once where nothing holds it back; a device that takes nothing is not waited for longer. */
+const EMPTY_MS = 1000
+const LOOK_MS = 1
+
+type Place = Pick<Placed, 'shard' | 'way' | 'minor'>
+
+export class Queues {
+  readonly #netlink: Netlink
+  readonly #pairs: Pairs
+
+  constructor(netlink: Netlink, pairs: Pairs) {
+    this.#netlink = netlink
+    this.#pairs = pairs
+  }
+
+  /** Makes the classes what they shall be, on pairs that are ready, those first that others lie in. @throws KernelError, KernelRefusal */
+  async put(classes: readonly Placed[]): Promise<void> {
+    await this.#haveParents(classes)
+    const inTurn = [...classes].sort((a, b) => a.parent - b.parent)
+    await this.#send(this.#puts(inTurn))
+  }
+
+  /** The kernel puts a class whose parent is missing at the root and says nothing: a member would escape its pool. */
+  async #haveParents(classes: readonly Placed[]): Promise<void> {
+    const coming = new Set(classes.map(placeOf))
+    const parents = classes
+      .filter(({ parent }) => parent !== 0)
+      .map(({ shard, way, parent }) => ({ shard, way, minor: parent }))
+      .filter((it) => !coming.has(placeOf(it)))
+    const needed = [...new Map(parents.map((it) => [placeOf(it), it])).values()]
+    const answers = await this.#netlink.askEach(needed.map((it) => askClass(this.#end(it), it.minor)))
+    const missing = answers.find((it) => it instanceof KernelError)
+    if (missing) throw new KernelRefusal('the class of the pool is missing: somebody has removed it')
+  }
+
+  /** Lets everything out that waits in the classes, and resolves when nothing does. */
+  async empty(classes: readonly Placed[]): Promise<void> {
+    const there = classes.filter(({ shard }) => this.#pairs.get(shard))
+    if (there.length === 0) return
+    await this.#send(this.#puts(there.map(opened)))
+    await this.#emptied(there)
+  }
+
+  async #emptied(classes: readonly Placed[]): Promise<void> {
+    const until = performance.now() + EMPTY_MS
+    let left = [...classes]
+    while (performance.now() < until) {
+      const answers = await this.#netlink.askEach(left.map((it) => askClass(this.#end(it), it.minor)))
+      left = left.filter((_it, at) => waits(answers[at]))
+      if (left.length === 0) return
+      await new Promise((wait) => setTimeout(wait, LOOK_MS))
+    }
+  }
+
+  /** Removes classes that nothing leads to any longer; those that others lie in last. What is gone is no error. */
+  async remove(classes: readonly Place[]): Promise<void> {
+    const there = classes.filter(({ shard }) => this.#pairs.get(shard))
+    const inTurn = there.sort((a, b) => a.minor - b.minor)
+    const errors = await this.#netlink.request(inTurn.map((it) => deleteClass(this.#end(it), it.minor)))
+    const refused = errors.find((error) => error && error.code !== 'ENOENT' && error.code !== 'ENODEV')
+    if (refused) throw refused
+  }
+
+  /** What a shard has, by place. */
+  async list(shard: number): Promise<{ way: Way; classes: Awaited<ReturnType<typeof listClasses>> }[]> {
+    const pair = this.#pairs.get(shard)
+    if (pair === undefined) return []
+    const found = []
+    for (const way of WAYS) {
+      const ifindex = endOf(pair, way)
+      const classes = (await listClasses(this.#netlink, ifindex)).filter((it) => it.ifindex === ifindex)
+      found.push({ way, classes })
+    }
+    return found
+  }
+
+  #end({ shard, way, minor }: Place): number {
+    const pair = this.#pairs.get(shard)
+    if (pair === undefined) throw new Error(`the pair of class ${placeOf({ shard, way, minor })} is not there`)
+    return endOf(pair, way)
+  }
+
+  /** One after the other: many are encoded batch by batch. */
+  *#puts(classes: readonly Placed[]): Generator<Message> {
+    for (const it of classes) yield* putClass(this.#end(it), it)
+  }
+
+  async #send(messages: Iterable<Message>): Promise<void> {
+    const error = (await this.#netlink.request(messages)).find((it) => it !== undefined)
+    if (error) throw error
+  }
+}
+
+function waits(answer: Received | KernelError | undefined): boolean {
+  if (answer === undefined || answer instanceof KernelError) return false
+  return (decodeClass(answer.payload)?.waiting ?? 0) > 0
+}

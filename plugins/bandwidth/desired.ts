@@ -1,0 +1,95 @@
+/** Rows → pairs of devices, pools, and what each MAC may send and get. Pure. */
+import type { Db, Desired } from '../../core/area.ts'
+import type { Entry } from '../../dataplane/entry.ts'
+import { link } from '../../dataplane/netlink/entries.ts'
+import { ceiling, type QuotaEntry, type Rates, ratePool, shape } from '../../dataplane/shaping/entries.ts'
+import { farName, nearName } from '../../dataplane/shaping/pairs.ts'
+import { queries } from './queries.ts'
+import type { LimitRow, MemberRow, QuotaRow, ShapeRow } from './tables.ts'
+
+const AREA = 'bandwidth'
+/** Bits a second that a quota throttles to (D96). */
+export const QUOTA_THROTTLE_BPS = 1_000_000
+/** Share of a quota from which on it is nearly used up (D96). */
+const WARNING = 0.8
+/** Frames of any length pass, and a segmented one whole. */
+const MTU = 65_535
+
+export const desired: Desired = {
+  *all(db) {
+    for (const { shard } of queries(db).shards.all()) yield* shardEntries(shard)
+    yield* ceilingEntries(db)
+    for (const { number, total } of queries(db).pools.all()) yield ratePool(AREA, { number, rate: total })
+    for (const row of queries(db).shapes.all()) yield* shapeEntries(db, row)
+  },
+  one(db, id) {
+    const [kind = '', name = ''] = id.split('/')
+    if (kind === 'ceiling') return ceilingEntries(db)
+    if (kind === 'shard') return queries(db).shard.get({ shard: Number(name) }) ? shardEntries(Number(name)) : []
+    if (kind === 'pool') {
+      const row = queries(db).poolNumbered.get({ number: Number(name) })
+      return row ? [ratePool(AREA, { number: row.number, rate: row.total })] : []
+    }
+    return shapeEntries(db, queries(db).shape.get({ mac: name }))
+  },
+}
+
+function shardEntries(shard: number): Entry[] {
+  const name = nearName(shard)
+  const peer = farName(shard)
+  const sysctls = [[`ipv6/conf/${name}/disable_ipv6`, 1]] as const
+  return [link(AREA, { name, device: { type: 'veth', peer }, mtu: MTU, sysctls })]
+}
+
+function ceilingEntries(db: Db): Entry[] {
+  const row = queries(db).ceiling.get()
+  return row ? [ceiling(AREA, row.gbps * 1e9)] : []
+}
+
+function shapeEntries(db: Db, row: ShapeRow | undefined): Entry[] {
+  if (row === undefined) return []
+  const { mac, number, pool } = row
+  const limit = queries(db).limitOf.get({ mac })
+  const member = queries(db).member.get({ mac })
+  const quota = queries(db).quotaOf.get({ mac })
+  const total = pool === 0 ? undefined : queries(db).poolNumbered.get({ number: pool })?.total
+  const rates = ratesOf(limit, member, total)
+  // Whoever is a member by itself is one both ways, whatever its limit is for.
+  const [up, down] = (['up', 'down'] as const).map((way) =>
+    limit === undefined || limit.direction === 'both' || limit.direction === way
+      ? rates
+      : member && ratesOf(undefined, member, total),
+  )
+  return [
+    shape(AREA, {
+      mac,
+      number,
+      pool,
+      interface: limit?.interface ?? 0,
+      ...(up && { up }),
+      ...(down && { down }),
+      ...(quota && { quota: quotaEntry(quota) }),
+    }),
+  ]
+}
+
+function ratesOf(limit: LimitRow | undefined, member: MemberRow | undefined, total?: number): Rates | undefined {
+  const ceilings = [limit?.rate, member?.rate, total].filter((rate) => rate !== undefined && rate > 0) as number[]
+  if ((limit === undefined && member === undefined) || ceilings.length === 0) return undefined
+  return { rate: Math.min(...ceilings), burst: limit?.burst ?? 0, guaranteed: limit?.guaranteed ?? 0 }
+}
+
+function quotaEntry({ slot, seq, limit, action, enforced, used, month }: QuotaRow): QuotaEntry {
+  return {
+    slot,
+    number: seq,
+    limit,
+    warn: warnAt(limit),
+    action: enforced && action !== 'notify' ? action : 'count',
+    throttle: QUOTA_THROTTLE_BPS,
+    stored: { used, month },
+  }
+}
+
+/** Bytes from which on a quota is nearly used up. */
+export const warnAt = (limit: number): number => Math.max(1, Math.ceil(limit * WARNING))

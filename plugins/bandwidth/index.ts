@@ -1,0 +1,50 @@
+/**
+ * Bandwidth limits of MACs, pools that several share, and monthly quotas.
+ * Kernel objects: pairs of devices `stshape<n>` with HTB classes, and rows of the maps of bpf/src/shape.h and quota.h. A
+ * limit or a quota is in force when its route answers, and while no agent runs.
+ */
+import { defineArea } from '../../core/area.ts'
+import { checks } from '../../core/config.ts'
+import { startCounting } from './counting.ts'
+import { desired } from './desired.ts'
+import { events } from './events.ts'
+import { metrics } from './metrics.ts'
+import { routes } from './routes.ts'
+import { startUpkeep } from './upkeep.ts'
+
+export default defineArea(import.meta.url, {
+  name: 'bandwidth',
+  prefixes: ['/bandwidth'],
+  requires: ['netlink', 'shaping'],
+  netlink: { owner: 209 },
+  events,
+  config: {
+    max_limits: {
+      default: '16384',
+      check: checks.int(1, 16_384),
+      effective: 'now',
+      summary: 'most bandwidth limits on this node',
+    },
+    max_bandwidth_pools: {
+      default: '1024',
+      check: checks.int(1, 16_384),
+      effective: 'now',
+      summary: 'most bandwidth pools on this node',
+    },
+    max_quotas: {
+      default: '16384',
+      check: checks.int(1, 16_384),
+      effective: 'now',
+      summary: 'most bandwidth quotas on this node',
+    },
+  },
+  desired,
+  metrics,
+  routes,
+  async start(context) {
+    const stops = [startCounting(context), startUpkeep(context)]
+    return async () => {
+      for (const stop of stops) await stop()
+    }
+  },
+})

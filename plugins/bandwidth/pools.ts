@@ -1,0 +1,123 @@
+/** Domain rules of pools and their members. */
+import { eq } from 'drizzle-orm'
+import type { Change, Db } from '../../core/area.ts'
+import { conflict, limitReached, notFound } from '../../core/errors.ts'
+import { checkGuarantees, checkRate, findPool, printable, readMac } from './input.ts'
+import { type Bounds, otherPool } from './limits.ts'
+import { macRef, place, placeAll, placePool, poolRef } from './place.ts'
+import { queries } from './queries.ts'
+import type { MemberInput, Pool, PoolInput } from './schemas.ts'
+import { members, type PoolRow, pools } from './tables.ts'
+
+const resource = (id: string) => `/api/v1/bandwidth/pools/${id}`
+
+export function toPool(db: Db, { id, name, total }: PoolRow): Pool {
+  const ceilings = new Map<string, number>()
+  for (const { mac, rate } of queries(db).membersIn.all({ pool: id })) ceilings.set(mac, rate)
+  for (const { mac, rate } of queries(db).limitsIn.all({ pool: id })) {
+    const other = ceilings.get(mac) ?? 0
+    ceilings.set(mac, rate && other ? Math.min(rate, other) : rate || other)
+  }
+  const allocated = [...ceilings.values()].reduce((sum, rate) => sum + rate, 0)
+  return { ID: id, Name: name, TotalBps: total, AllocatedBps: allocated, Members: [...ceilings.keys()].sort() }
+}
+
+/** Makes a pool, or gives the one of this id another total and name. @throws ApiError 400, 409 */
+export function putPool(
+  tx: Db,
+  input: PoolInput,
+  { gbps, max }: Bounds,
+): Change<{ status: 'created' | 'updated'; id: string }> {
+  const { id, total_bps: total } = input
+  checkRate(total, 'total_bps', gbps)
+  const before = queries(tx).pool.get({ id })
+  const { row, touch } = before ? changed(tx, before, { total, name: input.name ?? before.name }) : made(tx, input, max)
+  const status = before ? 'updated' : 'created'
+  return {
+    result: { status, id },
+    touch,
+    events: [{ type: `rate_pool.${status}`, resource: resource(id), data: toPool(tx, row) }],
+  }
+}
+
+function made(tx: Db, { id, total_bps: total, name = '' }: PoolInput, max: number) {
+  if ((queries(tx).poolCount.get()?.many ?? 0) >= max) throw limitReached('bandwidth pools', max)
+  const { number, touch } = placePool(tx)
+  return { row: tx.insert(pools).values({ id, number, name, total }).returning().get(), touch }
+}
+
+function changed(tx: Db, before: PoolRow, fields: Pick<PoolRow, 'total' | 'name'>) {
+  const row = { ...before, ...fields }
+  checkGuarantees(tx, row)
+  tx.update(pools).set(fields).where(eq(pools.id, row.id)).run()
+  // Whoever has no ceiling of its own has that of the pool.
+  const bound = [...queries(tx).membersIn.all({ pool: row.id }), ...queries(tx).limitsIn.all({ pool: row.id })]
+  const macs = new Set(before.total === row.total ? [] : bound.map(({ mac }) => mac))
+  return { row, touch: [poolRef(row.number), ...[...macs].map(macRef)] }
+}
+
+/** Members that were added by themselves become unshaped. @throws ApiError 404; 409 while a limit names the pool (D9) */
+export function deletePool(tx: Db, id: string): Change<{ status: 'deleted'; id: string }> {
+  const row = findPool(tx, id)
+  const [limit] = queries(tx).limitsIn.all({ pool: id })
+  if (limit) throw conflict('IN_USE', `pool ${id} is in use: limit ${limit.id} names it`)
+  const macs = queries(tx)
+    .membersIn.all({ pool: id })
+    .map(({ mac }) => mac)
+  tx.delete(members).where(eq(members.poolId, id)).run()
+  tx.delete(pools).where(eq(pools.id, id)).run()
+  return {
+    result: { status: 'deleted', id },
+    touch: [...placeAll(tx, macs), poolRef(row.number)],
+    events: [{ type: 'rate_pool.deleted', resource: resource(id), data: { id } }],
+  }
+}
+
+/** Adds a member, or gives it another ceiling. @throws ApiError 400, 404, 409 for one of another pool */
+export function putMember(
+  tx: Db,
+  input: MemberInput,
+  gbps: number,
+): Change<{ status: 'added' | 'updated'; pool_id: string; member_mac: string }> {
+  const mac = readMac(input.member_mac, 'member_mac')
+  const { rate_bps: rate = 0, pool_id: poolId } = input
+  checkRate(rate, 'rate_bps', gbps)
+  findPool(tx, poolId)
+  const before = queries(tx).member.get({ mac })
+  const elsewhere = [before?.poolId, queries(tx).limitOf.get({ mac })?.poolId].find((it) => it && it !== poolId)
+  if (elsewhere) throw otherPool(mac, elsewhere)
+  const row = { mac, poolId, rate }
+  tx.insert(members).values(row).onConflictDoUpdate({ target: members.mac, set: row }).run()
+  const status = before ? 'updated' : 'added'
+  const data = { pool_id: poolId, member_mac: mac }
+  return {
+    result: { status, ...data },
+    touch: place(tx, mac),
+    events: [{ type: `rate_pool.member_${status}`, resource: resource(poolId), data }],
+  }
+}
+
+/** @throws ApiError 404; 409 when a limit makes it one */
+export function deleteMember(
+  tx: Db,
+  id: string,
+  text: string,
+): Change<{ status: 'removed'; pool_id: string; member_mac: string }> {
+  const mac = readMac(text, 'mac')
+  findPool(tx, id)
+  const limit = queries(tx).limitOf.get({ mac })
+  if (limit?.poolId === id) {
+    throw conflict(
+      'IN_USE',
+      `${mac} is in pool ${id} by limit ${limit.id}: delete the limit, or take the pool out of it`,
+    )
+  }
+  if (queries(tx).member.get({ mac })?.poolId !== id) throw notFound(`member of pool ${printable(id)}`, mac)
+  queries(tx).removeMember.run({ mac })
+  const data = { pool_id: id, member_mac: mac }
+  return {
+    result: { status: 'removed', ...data },
+    touch: place(tx, mac),
+    events: [{ type: 'rate_pool.member_removed', resource: resource(id), data }],
+  }
+}
