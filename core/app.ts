@@ -59,7 +59,7 @@ export interface BuildOptions {
   log: FastifyBaseLogger
   /** Its `lock` is the file that processes of the plane must keep open while they touch the kernel. */
   openPlane: (
-    options: Required<Omit<KernelOptions, 'bpfDir' | 'responderSocket' | 'classifier' | 'balancer'>>,
+    options: Required<Omit<KernelOptions, 'bpfDir' | 'responderSocket' | 'frr' | 'classifier' | 'balancer'>>,
   ) => Promise<Plane>
   /** Test seams: the clock, the store, areas that have no folder, and the names of those that shall be loaded. */
   now?: () => Date

@@ -5,7 +5,7 @@ import { parseArgs } from 'node:util'
 import { openKernel } from '../dataplane/kernel.ts'
 import { followState } from './agent-state.ts'
 import { type Agent, build } from './app.ts'
-import { allowedFrom, controlSocket, type Places, placesFrom, responderSocket } from './environment.ts'
+import { allowedFrom, controlSocket, frrPlaces, type Places, placesFrom, responderSocket } from './environment.ts'
 import { openLog } from './observe/log.ts'
 import { quickstart } from './quickstart.ts'
 import { openServices, type Service } from './services.ts'
@@ -49,6 +49,7 @@ export async function main(): Promise<void> {
         ...options,
         bpfDir: places.bpfDir,
         responderSocket: responderSocket(places),
+        frr: frrPlaces(places),
         ...allowed,
       }),
   })

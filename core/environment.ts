@@ -5,6 +5,8 @@ export interface Places {
   runDir: string
   configFile: string
   bpfDir: string
+  /** Holds FRR's daemons. */
+  frrDir: string
 }
 
 export function placesFrom(environment: Readonly<Record<string, string | undefined>>): Places {
@@ -13,6 +15,7 @@ export function placesFrom(environment: Readonly<Record<string, string | undefin
     runDir: environment.STRATUM_RUN_DIR ?? '/run/stratum',
     configFile: environment.STRATUM_CONFIG ?? '/etc/stratum/stratum.json',
     bpfDir: environment.STRATUM_BPF_DIR ?? '/sys/fs/bpf/stratum',
+    frrDir: environment.STRATUM_FRR_DIR ?? '/usr/lib/frr',
   }
 }
 
@@ -35,4 +38,6 @@ export function allowedFrom(environment: Readonly<Record<string, string | undefi
 }
 
 export const responderSocket = (places: Places): string => `${places.runDir}/responder.sock`
+/** Where FRR's programs are, and where the sockets of its daemons are to be. */
+export const frrPlaces = (places: Places) => ({ binDir: places.frrDir, runDir: `${places.runDir}/frr` })
 export const controlSocket = (places: Places): string => `${places.runDir}/control.sock`

@@ -9,6 +9,7 @@ import { isVip, type VipEntry, vipFingerprint } from './bpf/lb/entries.ts'
 import type { LeftBalancer } from './bpf/lb/left.ts'
 import { type PortEntry, portFingerprint } from './bpf/port/entries.ts'
 import { digest } from './digest.ts'
+import { type BgpEntry, bgpFingerprint, isBgp } from './frr/entries.ts'
 import { isNetlink, type NetlinkEntry } from './netlink/entries.ts'
 import { netlinkFingerprint, sameNetlink } from './netlink/sameness.ts'
 import { isResponder, type ResponderEntry, responderFingerprint } from './responder/entries.ts'
@@ -25,6 +26,7 @@ export type Entry =
   | PortEntry
   | NetlinkEntry
   | ResponderEntry
+  | BgpEntry
   | Forwarding
   | ShapingEntry
 
@@ -109,6 +111,7 @@ export function sameEntry(a: Entry | undefined, b: Entry | undefined): boolean {
 export function fingerprint(entry: Entry): string {
   if (isNetlink(entry)) return netlinkFingerprint(entry)
   if (isResponder(entry)) return responderFingerprint(entry)
+  if (isBgp(entry)) return bgpFingerprint(entry)
   if (isFilter(entry)) return filterFingerprint(entry)
   if (isVip(entry)) return vipFingerprint(entry)
   if (isShaping(entry)) return shapingFingerprint(entry)

@@ -12,6 +12,9 @@ import { bridgedFramesMeetHooks } from './bridge-netfilter.ts'
 import { joinConnections, NO_CONNECTIONS, openConnections } from './connections.ts'
 import { NO_DEVICES, openDevices } from './devices.ts'
 import { forwardingDriver } from './forwarding.ts'
+import { NO_BGP } from './frr/bgp.ts'
+import { openFrr } from './frr/driver.ts'
+import type { FrrPlaces } from './frr/session.ts'
 import { inTurn, leftClassifier } from './judges.ts'
 import { NETLINK_GENERIC, NETLINK_NETFILTER, NETLINK_ROUTE } from './netlink/bind.ts'
 import { whyNoBonds } from './netlink/bond.ts'
@@ -42,6 +45,8 @@ export interface KernelOptions {
   balancer?: boolean
   /** Path of the control socket of the process that answers DNS and DHCP. */
   responderSocket: string
+  /** Where FRR's programs are, and a directory for the sockets of its daemons; without it nobody speaks BGP. */
+  frr?: FrrPlaces
   /** Told when a driver has lost by itself what it held, so that it must be brought to what shall be. */
   onLoss(): void
   /** An open file that the nft helper keeps open as long as it lives. */
@@ -103,12 +108,16 @@ export async function openKernel(options: KernelOptions): Promise<Plane> {
   const responder = await attempt('responder', 'answers DNS and DHCP', () =>
     openResponder({ path: options.responderSocket, onProblem: options.onProblem, onLoss: options.onLoss }),
   )
+  const bgp = await attempt('bgp', 'speaks BGP and BFD', async () => {
+    if (!options.frr) throw new Error('has no place for FRR')
+    return openFrr({ ...options.frr, onProblem, onLoss: options.onLoss })
+  })
   // What judges packets comes before what lets them in: after a reboot nothing passes unjudged.
   const judging = classifier.value
   const drivers = [
     ...[judging?.rules, driver, judging?.defaults],
     ...[port.value?.driver, balancing?.driver, writing?.value, shaping.value?.driver],
-    ...[forwardingDriver(), responder.value],
+    ...[forwardingDriver(), responder.value, bgp.value],
     // Without nft nobody would balance and judge in their place.
     driver && !balancing ? leftBalancer(root) : undefined,
     driver && !judging
@@ -127,6 +136,7 @@ export async function openKernel(options: KernelOptions): Promise<Plane> {
     { ...balancer.facility, ...(balancing && { detail: balancers.detail() }) },
     shaping.facility,
     { ...responder.facility, restarts: responder.value?.restarts() ?? 0 },
+    { ...bgp.facility, restarts: bgp.value?.restarts() ?? 0 },
   ])
   const tracked = sockets ? openConnections(sockets.route, sockets.netfilter) : NO_CONNECTIONS
   return {
@@ -141,6 +151,7 @@ export async function openKernel(options: KernelOptions): Promise<Plane> {
     balancer: balancers,
     shaping: shaping.value?.shaping ?? NO_SHAPING,
     leases: responder.value?.leases ?? NO_LEASES,
+    bgp: bgp.value?.bgp ?? NO_BGP,
     addExpiring: async (set, elements) => driver?.addExpiring(set, elements),
     async close() {
       await plane.close()

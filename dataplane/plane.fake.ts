@@ -7,6 +7,8 @@ import { NO_CONNECTIONS } from './connections.ts'
 import { NO_DEVICES } from './devices.ts'
 import type { Entry, Passage, Undo } from './entry.ts'
 import { reversed } from './entry.ts'
+import { NO_BGP } from './frr/bgp.ts'
+import { BGP_KINDS } from './frr/entries.ts'
 import { NO_DEFAULT_ROUTE } from './netlink/default-route.ts'
 import { NETLINK_KINDS } from './netlink/entries.ts'
 import type { Plane } from './plane.ts'
@@ -50,9 +52,10 @@ const KINDS: Plane['kinds'] = new Set([
   ...NETLINK_KINDS,
   ...RESPONDER_KINDS,
   ...SHAPING_KINDS,
+  ...BGP_KINDS,
 ])
 
-const FACILITIES = ['nft', 'netlink', 'bonding', 'port', 'responder', 'shaping']
+const FACILITIES = ['nft', 'netlink', 'bonding', 'port', 'responder', 'shaping', 'bgp']
 
 export function fakePlane({ classifier = false, balancer: accelerated = true }: FakeOptions = {}): FakePlane {
   const entries = new Map<string, Entry>()
@@ -91,6 +94,7 @@ export function fakePlane({ classifier = false, balancer: accelerated = true }: 
     shaping,
     used,
     tellQuota: () => quotaListener(),
+    bgp: NO_BGP,
     applied: 0,
     meddled: false,
     kinds: new Set([

@@ -10,6 +10,7 @@ import type { Connections } from './connections.ts'
 import type { Devices } from './devices.ts'
 import type { Entry, Passage, Undo } from './entry.ts'
 import { reversed } from './entry.ts'
+import type { Bgp } from './frr/bgp.ts'
 import type { DefaultRoute } from './netlink/default-route.ts'
 import type { Leases } from './responder/driver.ts'
 import type { Shaping } from './shaping/open.ts'
@@ -98,6 +99,7 @@ export interface Plane {
   readonly leases: Leases
   readonly balancer: Balancer
   readonly shaping: Shaping
+  readonly bgp: Bgp
   /** Adds elements to a set whose elements expire by themselves; they are nobody's desired state. */
   addExpiring(set: string, elements: readonly string[]): Promise<void>
   close(): Promise<void>

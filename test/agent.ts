@@ -11,6 +11,7 @@ import { createInterface } from 'node:readline'
 import { hashSecret } from '../core/gates/bearer.ts'
 import { openOverrides } from '../core/state/overrides.ts'
 import { type Answer, scratch, TOKEN } from './build.ts'
+import { endFrr } from './frr.ts'
 import { PATIENCE } from './kernel-features.ts'
 import type { Netns, Scope } from './netns.ts'
 import { endResponder } from './responder.ts'
@@ -60,6 +61,7 @@ export async function startAgent(t: Scope, options: AgentOptions): Promise<Runni
   const bpfDir = `/sys/fs/bpf/${ns.name}`
   t.teardown(() => rmSync(bpfDir, { recursive: true, force: true }))
   t.teardown(() => endResponder(join(runDir, 'responder.sock')))
+  t.teardown(() => endFrr(runDir))
   openOverrides(join(stateDir, 'overrides.json')).change((content) => {
     content.tokenHash = hashSecret(TOKEN).toString('hex')
     content.rest = true

@@ -5,7 +5,7 @@
 import { sql } from 'drizzle-orm'
 import { build } from '../core/app.ts'
 import { type Change, type Db, defineArea } from '../core/area.ts'
-import { controlSocket, placesFrom, responderSocket } from '../core/environment.ts'
+import { controlSocket, frrPlaces, placesFrom, responderSocket } from '../core/environment.ts'
 import { openLog } from '../core/observe/log.ts'
 import { listenControl } from '../core/transport/listener.ts'
 import { carryOut } from '../core/transport/mutation.ts'
@@ -51,7 +51,8 @@ const agent = await build({
   ...places,
   environment: process.env,
   log,
-  openPlane: (options) => openKernel({ ...options, bpfDir: places.bpfDir, responderSocket: responderSocket(places) }),
+  openPlane: (options) =>
+    openKernel({ ...options, bpfDir: places.bpfDir, responderSocket: responderSocket(places), frr: frrPlaces(places) }),
   only: ['node'],
   extraAreas: [area],
 })

@@ -6,6 +6,7 @@ import { execFileSync, spawnSync } from 'node:child_process'
 import { parseArgs } from 'node:util'
 import { api } from './api.ts'
 import { bandwidth } from './bandwidth.ts'
+import { bgp } from './bgp.ts'
 import { crowd } from './crowd.ts'
 import { dhcp } from './dhcp.ts'
 import { dns } from './dns.ts'
@@ -24,6 +25,7 @@ import { portEnd } from './port-end.ts'
 const BENCHES: Readonly<Record<string, (report: Report) => Promise<void>>> = {
   api,
   bandwidth,
+  bgp,
   crowd,
   dhcp,
   dns,

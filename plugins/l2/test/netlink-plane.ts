@@ -5,6 +5,7 @@ import { byNft } from '../../../dataplane/bpf/lb/balancer.ts'
 import { NO_PORTS } from '../../../dataplane/bpf/port/open.ts'
 import { NO_CONNECTIONS } from '../../../dataplane/connections.ts'
 import { openDevices } from '../../../dataplane/devices.ts'
+import { NO_BGP } from '../../../dataplane/frr/bgp.ts'
 import { NETLINK_GENERIC, NETLINK_ROUTE } from '../../../dataplane/netlink/bind.ts'
 import { whyNoBonds } from '../../../dataplane/netlink/bond.ts'
 import { NO_DEFAULT_ROUTE } from '../../../dataplane/netlink/default-route.ts'
@@ -33,6 +34,7 @@ export async function netlinkPlane({ owners }: { owners: ReadonlyMap<string, num
     leases: NO_LEASES,
     balancer: byNft('there are no programs'),
     shaping: NO_SHAPING,
+    bgp: NO_BGP,
     addExpiring: async () => {},
     async close() {
       await plane.close()

@@ -1,0 +1,127 @@
+/**
+ * What the daemons answer, read. Fed with anything else these return what can be read of it, or nothing: an answer is never trusted
+ * to have a shape.
+ */
+
+import { type BfdState, BGP_STATES, type BgpRoute, type BgpState, type NeighborState } from './bgp.ts'
+import { communityName, communityNumber } from './communities.ts'
+
+type Fields = Readonly<Record<string, unknown>>
+
+const parse = (text: string): unknown => {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+const fields = (value: unknown): Fields => (typeof value === 'object' && value !== null ? (value as Fields) : {})
+const number = (value: unknown): number => (typeof value === 'number' && Number.isFinite(value) ? value : 0)
+const text = (value: unknown): string => (typeof value === 'string' ? value : '')
+const list = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : [])
+
+/** An address as FRR writes it. */
+const ADDRESS = /^[0-9a-f.:]{2,45}$/
+
+/** A neighbor and how BFD is set for it, which the running configuration does not tell. */
+export interface ReadNeighbor extends Omit<NeighborState, 'bfd'> {
+  bfd?: { multiplier: number; rx: number; tx: number } | undefined
+}
+
+/** Of `show bgp vrf all neighbors json`. */
+export function readNeighbors(answer: string): ReadNeighbor[] {
+  const found: ReadNeighbor[] = []
+  for (const instance of Object.values(fields(parse(answer)))) {
+    for (const [address, value] of Object.entries(fields(instance))) {
+      if (!ADDRESS.test(address) || typeof value !== 'object') continue
+      found.push(readNeighbor(address, fields(value)))
+    }
+  }
+  return found
+}
+
+function readNeighbor(address: string, all: Fields): ReadNeighbor {
+  const [messages, restart, bfd] = [all.messageStats, all.gracefulRestartInfo, all.peerBfdInfo].map(fields)
+  const state = BGP_STATES.find((name) => name === all.bgpState) ?? ('Idle' satisfies BgpState)
+  const established = number(all.bgpTimerUpEstablishedEpoch)
+  return {
+    address,
+    state,
+    messagesIn: number(messages?.totalRecv),
+    messagesOut: number(messages?.totalSent),
+    ...(state === 'Established' && established > 0 && { establishedAt: established }),
+    peerGracefulRestart: state === 'Established' && restart?.remoteGrMode === 'Restart',
+    ...(all.peerBfdInfo !== undefined && {
+      bfd: {
+        multiplier: number(bfd?.detectMultiplier),
+        rx: number(bfd?.rxMinInterval),
+        tx: number(bfd?.txMinInterval),
+      },
+    }),
+  }
+}
+
+const BFD: Readonly<Record<string, BfdState>> = { up: 'up', init: 'init', down: 'down', shutdown: 'admin_down' }
+
+/** Of `show bfd peers json`: address → state. */
+export function readBfd(answer: string): Map<string, BfdState> {
+  return new Map(
+    list(parse(answer)).map((value) => {
+      const { peer, status } = fields(value)
+      return [text(peer), BFD[text(status)] ?? 'down']
+    }),
+  )
+}
+
+/** Of `show bgp … statistics json`. */
+export function readPrefixCount(answer: string): number {
+  const all = fields(parse(answer))
+  const found = Object.entries(all).flatMap(([key, value]) =>
+    /unicast$/i.test(key) ? list(value).map((it) => number(fields(it).totalPrefixes)) : [],
+  )
+  return found.reduce((sum, many) => sum + many, 0)
+}
+
+/** `"192.0.2.0/24": [` and what follows, up to the end of the line. */
+const ROUTE_LINE = /^[\s,]*(?:"routes": \{\s*)?"([0-9a-f.:]+\/\d+)": (\[.*\])\s*$/
+
+/** A line of `show bgp … json detail`: the routes of one prefix that neighbors have told. */
+export function readRouteLine(line: string): BgpRoute[] {
+  const [, prefix = '', json = ''] = ROUTE_LINE.exec(line) ?? []
+  return json === '' ? [] : list(parse(json)).flatMap((value) => readRoute(prefix, fields(value)) ?? [])
+}
+
+const ORIGINS = { IGP: 'igp', EGP: 'egp', incomplete: 'incomplete' } as const
+
+function readRoute(prefix: string, all: Fields): BgpRoute | undefined {
+  const [peer, path, community, best, updated] = [
+    all.peer,
+    all.aspath,
+    all.community,
+    all.bestpath,
+    all.lastUpdate,
+  ].map(fields)
+  // The first of each prefix says nothing of a route; what we tell ourselves the store knows better.
+  if (all.aspath === undefined || all.sourced === true || all.local === true) return undefined
+  const hops = list(all.nexthops).map(fields)
+  const hop = hops.find(({ scope }) => scope !== 'link-local') ?? hops[0] ?? {}
+  const asPath = list(path?.segments).flatMap((segment) => list(fields(segment).list).map(number))
+  return {
+    prefix,
+    nextHop: text(hop.ip),
+    asPath,
+    communities: list(community?.list).map(spelled),
+    ...(typeof all.locPrf === 'number' && { localPref: all.locPrf }),
+    ...(typeof all.metric === 'number' && { med: all.metric }),
+    origin: ORIGINS[text(all.origin) as keyof typeof ORIGINS] ?? 'incomplete',
+    peer: text(peer?.peerId),
+    best: best?.overall === true,
+    receivedAt: number(updated?.epoch),
+  }
+}
+
+const spelled = (value: unknown): string => communityName(communityNumber(text(value)))
+
+/** Instances of `show bgp vrf all neighbors json`: `default`, `as65009`. Whatever else the answer holds has another shape. */
+export const readInstances = (answer: string): string[] =>
+  Object.keys(fields(parse(answer))).filter((name) => /^(default|as\d{1,10})$/.test(name))

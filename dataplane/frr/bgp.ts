@@ -1,0 +1,51 @@
+/** What areas may ask of the BGP speaker beside what they desire of it. */
+
+export const BGP_STATES = ['Idle', 'Connect', 'Active', 'OpenSent', 'OpenConfirm', 'Established'] as const
+/** RFC 4271 §8.2.2. */
+export type BgpState = (typeof BGP_STATES)[number]
+
+export const BFD_STATES = ['disabled', 'admin_down', 'down', 'init', 'up'] as const
+/** RFC 5880 §6.2. */
+export type BfdState = (typeof BFD_STATES)[number]
+
+export interface NeighborState {
+  address: string
+  state: BgpState
+  messagesIn: number
+  messagesOut: number
+  /** Unix time in seconds, while the session is established. */
+  establishedAt?: number | undefined
+  bfd: BfdState
+  /** The peer has announced the capability (RFC 4724). */
+  peerGracefulRestart: boolean
+}
+
+export interface BgpRoute {
+  prefix: string
+  nextHop: string
+  asPath: number[]
+  communities: string[]
+  localPref?: number | undefined
+  med?: number | undefined
+  origin: 'igp' | 'egp' | 'incomplete'
+  /** Who told it. */
+  peer: string
+  best: boolean
+  /** Unix time in seconds. */
+  receivedAt: number
+}
+
+export interface Bgp {
+  /** Of all neighbors that the speaker has; none while it does not run. */
+  neighbors(): Promise<NeighborState[]>
+  /** What neighbors have told, after import policy, some at a time. The listing goes on as fast as it is taken. */
+  routes(family: 4 | 6): AsyncIterable<BgpRoute[]>
+  /** Prefixes of both families for which there is a path, our own included. */
+  prefixes(): Promise<number>
+  /** Process ids of the daemons that run. */
+  pids(): Readonly<Record<string, number>>
+}
+
+async function* nothing(): AsyncIterable<BgpRoute[]> {}
+
+export const NO_BGP: Bgp = { neighbors: async () => [], routes: nothing, prefixes: async () => 0, pids: () => ({}) }

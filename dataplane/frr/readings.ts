@@ -1,0 +1,87 @@
+/** What the daemons tell of their work. Long listings have a connection of their own, so that nothing waits for their reader. */
+import { readBfd, readInstances, readNeighbors, readPrefixCount, readRouteLine } from './answers.ts'
+import type { Bgp, BgpRoute } from './bgp.ts'
+import type { Daemon, FrrPlaces } from './session.ts'
+import { openVty, type Vty } from './vty.ts'
+
+export interface ReadingParts {
+  places: FrrPlaces
+  /** The connection to one that runs. */
+  daemon(name: Daemon): Vty | undefined
+  pids(): Readonly<Record<string, number>>
+}
+
+/** Longest wait for the first of a listing. */
+const PATIENCE_MS = 60_000
+/** After so much of a listing everybody else gets a turn. */
+const SLICE_MS = 5
+
+export function openReadings({ places, daemon, pids }: ReadingParts): Bgp {
+  const ask = async (name: Daemon, command: string): Promise<string | undefined> => {
+    // One that ends meanwhile tells nothing, as one that does not run.
+    const [outcome] =
+      (await daemon(name)
+        ?.run([command])
+        .catch(() => [])) ?? []
+    return outcome?.ok ? outcome.text : undefined
+  }
+
+  return {
+    async neighbors() {
+      const [told, sessions] = await Promise.all([
+        ask('bgpd', 'show bgp vrf all neighbors json'),
+        ask('bfdd', 'show bfd peers json'),
+      ])
+      const bfd = readBfd(sessions ?? '')
+      return readNeighbors(told ?? '').map((it) => ({
+        ...it,
+        bfd: it.bfd ? (bfd.get(it.address) ?? 'down') : 'disabled',
+      }))
+    },
+
+    async *routes(family) {
+      const instances = readInstances((await ask('bgpd', 'show bgp vrf all neighbors json')) ?? '')
+      for (const instance of instances) {
+        const vty = await openVty(`${places.runDir}/bgpd.vty`, PATIENCE_MS)
+        try {
+          const view = instance === 'default' ? '' : ` view ${instance}`
+          yield* routesOf(vty.stream(`show bgp${view} ipv${family} unicast json detail`))
+        } finally {
+          vty.close()
+        }
+      }
+    },
+
+    async prefixes() {
+      let sum = 0
+      for (const family of [4, 6]) {
+        sum += readPrefixCount((await ask('bgpd', `show bgp vrf all ipv${family} unicast statistics json`)) ?? '')
+      }
+      return sum
+    },
+
+    pids,
+  }
+}
+
+/** The routes of a listing as it comes. */
+export async function* routesOf(chunks: AsyncIterable<Buffer>): AsyncIterable<BgpRoute[]> {
+  const decoder = new TextDecoder()
+  let [rest, since] = ['', performance.now()]
+  for await (const chunk of chunks) {
+    const lines = (rest + decoder.decode(chunk, { stream: true })).split('\n')
+    rest = lines.pop() ?? ''
+    let found: BgpRoute[] = []
+    for (const line of lines) {
+      for (const route of readRouteLine(line)) found.push(route)
+      if (performance.now() - since < SLICE_MS) continue
+      yield found
+      found = []
+      await new Promise(setImmediate)
+      since = performance.now()
+    }
+    if (found.length > 0) yield found
+  }
+  const last = readRouteLine(rest)
+  if (last.length > 0) yield last
+}

@@ -1,0 +1,163 @@
+/**
+ * FRR's daemons as processes of ours: zebra (routes to the kernel), bfdd (BFD) and bgpd, with sockets, pid files and directory of their own
+ * beside whatever FRR the distribution runs. They detach, so they outlive the agent; the next one finds them by their sockets.
+ */
+import { execFile } from 'node:child_process'
+import {
+  accessSync,
+  chmodSync,
+  chownSync,
+  constants,
+  mkdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
+import { setTimeout as delay } from 'node:timers/promises'
+import { promisify } from 'node:util'
+import { openVty, type Vty } from './vty.ts'
+
+export const DAEMONS = ['zebra', 'bfdd', 'bgpd'] as const
+export type Daemon = (typeof DAEMONS)[number]
+
+export interface FrrPlaces {
+  /** Where Debian's package has the programs. */
+  binDir: string
+  /** Directory of ours for sockets and pid files, below one that others may pass through. */
+  runDir: string
+}
+
+/** What a healthy one takes to be ready is 0.1 s. */
+const START_MS = 15_000
+/** Longest time that a daemon lets an answer wait; listing a million routes to somebody else keeps bgpd for seconds. */
+const PATIENCE_MS = 60_000
+const STOP_MS = 5000
+/** Routes of a zebra that was killed stay so many seconds until its successor has heard bgpd. */
+const SWEEP_S = 180
+
+/** Not configuration, which the store alone has, but how the daemons work. */
+const STATIC: Readonly<Record<Daemon, string>> = {
+  zebra: 'no zebra nexthop kernel enable\n',
+  bfdd: '',
+  // What a changed map means is said to bgpd; left to itself it would look five seconds later.
+  bgpd: 'bgp route-map delay-timer 0\n',
+}
+
+/** Why FRR cannot be used here; undefined when it can. */
+export function whyNoFrr({ binDir }: FrrPlaces): string | undefined {
+  for (const name of DAEMONS) {
+    try {
+      accessSync(`${binDir}/${name}`, constants.X_OK)
+    } catch {
+      return `${binDir}/${name} is missing: install Debian's package frr`
+    }
+  }
+  return user() ? undefined : "the user frr is missing: install Debian's package frr"
+}
+
+/** The id of user and group `frr`, to which the daemons change. */
+function user(): { uid: number; gid: number } | undefined {
+  const ids = (file: string) => Number(/^frr:[^:]*:(\d+):/m.exec(readFileSync(file, 'utf8'))?.[1])
+  const [uid, gid] = [ids('/etc/passwd'), ids('/etc/group')]
+  return Number.isInteger(uid) && Number.isInteger(gid) ? { uid, gid } : undefined
+}
+
+/** Process id of a daemon of ours; undefined when it does not run. */
+export function pidOf({ runDir }: FrrPlaces, name: Daemon): number | undefined {
+  try {
+    const pid = Number(readFileSync(`${runDir}/${name}.pid`, 'utf8'))
+    // The number may be another's by now.
+    const line = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0')
+    return line[0]?.endsWith(`/${name}`) && line.includes(runDir) ? pid : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** Connects to one that runs; undefined when none does. */
+export async function findDaemon(places: FrrPlaces, name: Daemon, onLost?: () => void): Promise<Vty | undefined> {
+  try {
+    return await openVty(`${places.runDir}/${name}.vty`, PATIENCE_MS, onLost)
+  } catch {
+    return undefined
+  }
+}
+
+/** Starts a daemon that outlives this process, and connects. Rejects with a sentence for the operator. */
+export async function startDaemon(places: FrrPlaces, name: Daemon, onLost?: () => void): Promise<Vty> {
+  const { binDir, runDir } = places
+  // One that does not answer would keep the sockets from its successor.
+  await endDaemon(places, name)
+  prepare(places, name)
+  const own: Readonly<Record<Daemon, readonly string[]>> = {
+    zebra: ['-r', '-K', String(SWEEP_S)],
+    bfdd: ['--bfdctl', `${runDir}/bfdd.sock`],
+    bgpd: [],
+  }
+  const common = ['-d', '-u', 'frr', '-g', 'frr', '-P', '0', '--log', 'syslog', '--log-level', 'notifications']
+  const sockets = ['--vty_socket', runDir, '-z', `${runDir}/zserv.api`, '-i', `${runDir}/${name}.pid`]
+  try {
+    const started = promisify(execFile)(
+      `${binDir}/${name}`,
+      [...common, ...sockets, '-f', `${runDir}/${name}.conf`, ...own[name]],
+      { cwd: '/', env: { PATH: '/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL: 'C', TZ: 'UTC' }, timeout: START_MS },
+    )
+    writeFileSync(launcher(runDir, name), String(started.child.pid), { mode: 0o600 })
+    await started
+  } catch (error) {
+    const said = String((error as { stderr?: string }).stderr ?? '')
+      .trim()
+      .split('\n')
+      .at(-1)
+    throw new Error(`${name} cannot be started: ${said || (error as Error).message}`)
+  }
+  for (const end = performance.now() + START_MS; performance.now() < end; await delay(20)) {
+    const vty = await findDaemon(places, name, onLost)
+    if (vty) return vty
+  }
+  throw new Error(`${name} does not answer ${START_MS / 1000} s after its start`)
+}
+
+/** Resolves when it does not run any more. */
+export async function endDaemon(places: FrrPlaces, name: Daemon): Promise<void> {
+  const pid = pidOf(places, name)
+  if (pid === undefined) return forgetTrace(places, name)
+  const end = performance.now() + STOP_MS
+  for (let signal: NodeJS.Signals = 'SIGTERM'; pidOf(places, name) === pid; signal = 'SIGKILL') {
+    try {
+      process.kill(pid, signal)
+    } catch {
+      break
+    }
+    while (pidOf(places, name) === pid && (signal === 'SIGKILL' || performance.now() < end)) await delay(20)
+  }
+  forgetTrace(places, name)
+}
+
+/** FRR keeps a directory for crash logs of each process, called after the one that we started; it stays after a kill. */
+function forgetTrace({ runDir }: FrrPlaces, name: Daemon): void {
+  try {
+    const launched = Number(readFileSync(launcher(runDir, name), 'utf8'))
+    if (launched > 1) rmSync(`/var/tmp/frr/${name}.${launched}`, { recursive: true, force: true })
+  } catch {
+    // There was no earlier one.
+  }
+}
+
+const launcher = (runDir: string, name: Daemon): string => `${runDir}/${name}.launcher`
+
+/** The directory is the daemons' and nobody else's; what leads to it may be passed through, not read. */
+function prepare({ runDir }: FrrPlaces, name: Daemon): void {
+  const ids = user()
+  if (ids === undefined) throw new Error('the user frr is missing')
+  const parent = `${runDir}/..`
+  mkdirSync(runDir, { recursive: true, mode: 0o700 })
+  chownSync(runDir, ids.uid, ids.gid)
+  chmodSync(runDir, 0o700)
+  const { mode } = statSync(parent)
+  if ((mode & 0o001) === 0) chmodSync(parent, (mode & 0o777) | 0o001)
+  writeFileSync(`${runDir}/${name}.conf`, STATIC[name], { mode: 0o644 })
+  chownSync(`${runDir}/${name}.conf`, ids.uid, ids.gid)
+  rmSync(`${runDir}/${name}.vty`, { force: true })
+}

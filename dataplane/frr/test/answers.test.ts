@@ -1,0 +1,125 @@
+/** Parsers of what daemons say: they read what is there and survive anything else. */
+import fc from 'fast-check'
+import t from 'tap'
+import { readBfd, readInstances, readNeighbors, readPrefixCount, readRouteLine } from '../answers.ts'
+import { observed } from '../observed.ts'
+import { routesOf } from '../readings.ts'
+import { readStatements } from '../statements.ts'
+import { answerReader, type Outcome } from '../vty.ts'
+
+const RUNS = Number(process.env.FUZZ ?? 2000)
+const all = { numRuns: RUNS, seed: 11 }
+
+const LINE =
+  '{ "routes": { "203.0.113.0/24": [{"prefix":"203.0.113.0/24","version":3},{"aspath":{"string":"65002 {1,2}","segments":[{"type":"as-sequence","list":[65002]},{"type":"as-set","list":[1,2]}],"length":1},"origin":"IGP","metric":55,"locPrf":100,"valid":true,"bestpath":{"overall":true},"community":{"string":"65002:7 no-export","list":["65002:7","noExport","gracefulShutdown"]},"lastUpdate":{"epoch":1795356013},"nexthops":[{"ip":"fe80::1","scope":"link-local"},{"ip":"10.7.0.2","afi":"ipv4","used":true}],"peer":{"peerId":"10.7.0.2"}},{"aspath":{"string":"Local"},"sourced":true}]'
+
+t.test('a route is read from its line', async (t) => {
+  t.same(readRouteLine(LINE.slice(2)), [
+    {
+      ...{
+        prefix: '203.0.113.0/24',
+        nextHop: '10.7.0.2',
+        asPath: [65002, 1, 2],
+        localPref: 100,
+        med: 55,
+        origin: 'igp',
+      },
+      communities: ['65002:7', 'no-export', '65535:0'],
+      ...{ peer: '10.7.0.2', best: true, receivedAt: 1_795_356_013 },
+    },
+  ])
+})
+
+t.test('lines are found however the answer is cut', async (_t) => {
+  const text = `{\n "vrfId": 0,\n "routes": { "1.0.0.0/8": [{"aspath":{}}]\n,"2.0.0.0/8": [{"aspath":{}}]\n }  } \n`
+  await fc.assert(
+    fc.asyncProperty(fc.array(fc.integer({ min: 1, max: 9 })), async (sizes) => {
+      async function* pieces() {
+        let at = 0
+        for (const size of sizes) {
+          yield Buffer.from(text.slice(at, at + size))
+          at += size
+        }
+        yield Buffer.from(text.slice(at))
+      }
+      const found: string[] = []
+      for await (const routes of routesOf(pieces())) found.push(...routes.map(({ prefix }) => prefix))
+      return found.join() === '1.0.0.0/8,2.0.0.0/8'
+    }),
+    { numRuns: 200, seed: 3 },
+  )
+})
+
+t.test('answers are told apart however they come', async (_t) => {
+  const outcome = fc.record({
+    text: fc.string().map((it) => it.replaceAll('\0', '')),
+    rc: fc.integer({ min: 0, max: 255 }),
+  })
+  fc.assert(
+    fc.property(fc.array(outcome), fc.integer({ min: 1, max: 7 }), (sent, size) => {
+      const bytes = Buffer.concat(
+        sent.map(({ text, rc }) => Buffer.concat([Buffer.from(text), Buffer.from([0, 0, 0, rc])])),
+      )
+      const got: Outcome[] = []
+      const feed = answerReader((it) => got.push(it))
+      for (let at = 0; at < bytes.length; at += size) feed(bytes.subarray(at, at + size))
+      return (
+        JSON.stringify(got) ===
+        JSON.stringify(sent.map(({ text, rc }) => ({ ok: rc === 0, text: Buffer.from(text).toString() })))
+      )
+    }),
+    all,
+  )
+})
+
+t.test('nothing that a daemon could say makes a parser throw', async (_t) => {
+  const words = fc.constantFrom(
+    '"',
+    '{',
+    '}',
+    '[',
+    ']',
+    ':',
+    ',',
+    'default',
+    'as65001',
+    '10.7.0.2',
+    '"bgpState"',
+    'Established',
+    '\n',
+    ' ',
+    'neighbor ',
+    'router bgp 1',
+    '\n route-map M permit 1\n',
+    'set community 1:x y',
+    'address-family ipv4 unicast',
+    '"routes": { "1.0.0.0/8": [',
+    '__proto__',
+    'null',
+    '1e999',
+    '-1',
+  )
+  const noise = fc.oneof(
+    fc.string({ maxLength: 60 }),
+    fc.array(words, { maxLength: 40 }).map((it) => it.join('')),
+    fc.json(),
+    fc.json().map((it) => `"1.0.0.0/8": [${it}]`),
+  )
+  const peers = fc.json().map((it) => `{"default":{"10.7.0.2":${it},"x":${it}},"as1":${it}}`)
+  fc.assert(
+    fc.property(fc.oneof(noise, peers), (text) => {
+      for (const neighbor of readNeighbors(text))
+        if (typeof neighbor.messagesIn !== 'number') throw new Error('no number')
+      for (const route of readRouteLine(text))
+        if (!Array.isArray(route.communities) || typeof route.nextHop !== 'string') throw new Error('no route')
+      readBfd(text)
+      readInstances(text)
+      if (!Number.isFinite(readPrefixCount(text))) throw new Error('no number')
+      for (const { line, in: path } of readStatements(text))
+        if (line.trim() === '' || path.some((it) => it === '')) throw new Error('empty')
+      for (const _ of observed(text, readNeighbors(text)));
+      answerReader(() => {})(Buffer.from(text))
+    }),
+    all,
+  )
+})
