@@ -1,4 +1,5 @@
 /** Values as clients write them → as they are stored. Throws a 400 that names the field. Pure. */
+import { readAddress as readOne, whyUnfit } from '../../core/addresses.ts'
 import { badRequest } from '../../core/errors.ts'
 import { communityName, communityNumber, communitySet } from '../../dataplane/frr/communities.ts'
 import { contains, type Prefix, parsePrefix, prefixOf } from '../../dataplane/nft/text.ts'
@@ -9,25 +10,10 @@ const prefix = (text: string): Prefix => {
   return parsed
 }
 
-/** What no other machine can be reached by: RFC 1122 §3.2.1.3, RFC 4291 §2.4 and §2.5. */
-const UNFIT: readonly (readonly [Prefix, string])[] = [
-  [prefix('0.0.0.0/8'), 'is in 0.0.0.0/8, which nobody has'],
-  [prefix('127.0.0.0/8'), 'is a loopback address'],
-  [prefix('224.0.0.0/3'), 'is a multicast or reserved address'],
-  [prefix('::/96'), 'is unspecified, loopback or IPv4-compatible: nobody is reached by it'],
-  [prefix('::ffff:0:0/96'), 'is IPv4-mapped: write the IPv4 address'],
-  [prefix('fe80::/10'), 'is link-local and means nothing without a device'],
-  [prefix('ff00::/8'), 'is a multicast address'],
-]
-
-/** The address of one other machine, canonical. */
+/** The address of one other machine, canonical. @throws ApiError 400 naming `field` */
 export function readAddress(text: string, field: string): Prefix {
   if (text === '') throw badRequest(`${field} is required`)
-  const parsed = text.includes('/') ? undefined : parsePrefix(text)
-  if (parsed === undefined) throw badRequest(`${field}: not an IP address`)
-  const unfit = UNFIT.find(([block]) => contains(block, parsed))
-  if (unfit) throw badRequest(`${field}: ${unfit[1]}`)
-  return parsed
+  return readOne(text, field)
 }
 
 /** A prefix with its length, canonical: `192.0.2.0/24`. Host bits are a mistake (D19). */
@@ -83,6 +69,6 @@ export function readKey(text: string | undefined): string {
 /** For the configuration: undefined when it can be a router id. */
 export function problemOfRouterId(text: string): string | undefined {
   const parsed = text.includes('/') ? undefined : parsePrefix(text)
-  const good = parsed?.family === 4 && !UNFIT.some(([block]) => contains(block, parsed))
+  const good = parsed?.family === 4 && whyUnfit(parsed) === undefined
   return text === '' || good ? undefined : 'must be an IPv4 address that a machine can have'
 }

@@ -5,6 +5,7 @@
  */
 import { inArray } from 'drizzle-orm'
 import type { AreaContext, Change, Db, Rule, Stop } from '../../core/area.ts'
+import { startAfterwork } from '../../core/state/afterwork.ts'
 import { system } from '../../core/state/events.ts'
 import type { Connection } from '../../dataplane/connections.ts'
 import { type Claimed, type Front, isServed, protocolOf, type Target } from './flows.ts'
@@ -46,32 +47,12 @@ export function noting<T>({ plane, read }: Pick<AreaContext, 'plane' | 'read'>, 
   }
 }
 
-export function startEviction(context: AreaContext): Stop {
-  const { log, read } = context
-  let running: Promise<void> | undefined
-  let stopped = false
-  const next = () => queries(read).pending.all({ limit: PORTION })
-  const work = async () => {
-    // The first turn goes to whoever called, so `running` is set before the loop can end.
-    await Promise.resolve()
-    try {
-      for (let rows = next(); rows.length > 0 && !stopped; rows = next()) await pass(context, rows)
-    } catch (error) {
-      log.warn({ err: error }, 'connections could not be ended; this is tried again after the next change')
-    }
-    running = undefined
-  }
-  const start = () => {
-    running ??= work()
-  }
-  const stopListening = context.onCommit(start)
-  start()
-  return async () => {
-    stopped = true
-    stopListening()
-    await running
-  }
-}
+export const startEviction = (context: AreaContext): Stop =>
+  startAfterwork(context, {
+    next: () => queries(context.read).pending.all({ limit: PORTION }),
+    carryOut: (rows) => pass(context, rows),
+    failed: 'connections could not be ended',
+  })
 
 async function pass({ plane, read, log, mutate }: AreaContext, rows: readonly PendingRow[]): Promise<void> {
   // While the programs balance, conntrack knows nothing of it.

@@ -7,6 +7,7 @@
  */
 import { inArray } from 'drizzle-orm'
 import type { AreaContext, Stop } from '../../core/area.ts'
+import { startAfterwork } from '../../core/state/afterwork.ts'
 import { system } from '../../core/state/events.ts'
 import type { Connection } from '../../dataplane/connections.ts'
 import { queries } from './queries.ts'
@@ -16,33 +17,12 @@ const [TCP, UDP] = [6, 17]
 /** Rows that one pass deals with. */
 const PORTION = 1000
 
-export function startEviction(context: AreaContext): Stop {
-  const { log, read } = context
-  let running: Promise<void> | undefined
-  let stopped = false
-
-  const work = async () => {
-    // The first turn goes to whoever called, so `running` is set before the loop can end.
-    await Promise.resolve()
-    try {
-      for (let rows = next(); rows.length > 0 && !stopped; rows = next()) await pass(context, rows)
-    } catch (error) {
-      log.warn({ err: error }, 'connections could not be ended; this is tried again after the next change')
-    }
-    running = undefined
-  }
-  const next = () => queries(read).pending.all({ limit: PORTION })
-  const start = () => {
-    running ??= work()
-  }
-  const stopListening = context.onCommit(start)
-  start()
-  return async () => {
-    stopped = true
-    stopListening()
-    await running
-  }
-}
+export const startEviction = (context: AreaContext): Stop =>
+  startAfterwork(context, {
+    next: () => queries(context.read).pending.all({ limit: PORTION }),
+    carryOut: (rows) => pass(context, rows),
+    failed: 'connections could not be ended',
+  })
 
 async function pass({ plane, log, mutate }: AreaContext, rows: readonly PendingRow[]): Promise<void> {
   const ended = await plane.connections.end(outdated(rows, await plane.connections.list({ own: true })))

@@ -1,8 +1,9 @@
 /** Domain rules of NAT: port forwards (D61) and source NAT (D62), with one sequence of ids. */
 import { and, eq } from 'drizzle-orm'
+import { readAddress } from '../../core/addresses.ts'
 import type { Change, Db } from '../../core/area.ts'
 import { alreadyExists, badRequest, limitReached, notFound } from '../../core/errors.ts'
-import { boundsOf, cidrOf, readAddress, readBlock } from './address.ts'
+import { boundsOf, cidrOf, readBlock } from './address.ts'
 import { forwardRef, snatRef } from './desired.ts'
 import { FORWARD, queries, SNAT } from './queries.ts'
 import type { Forward, ForwardInput, NatRule, Snat, SnatInput } from './schemas.ts'

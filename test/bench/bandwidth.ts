@@ -3,23 +3,20 @@
  * same costs with 1000 in tc (HTB and u32 filters by MAC) and nft (a map from MAC to limit). CPU time, rounds taking turns.
  */
 import { execFileSync } from 'node:child_process'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import pino from 'pino'
-import { type Agent, build } from '../../core/app.ts'
-import { hashSecret } from '../../core/gates/bearer.ts'
+import type { Agent } from '../../core/app.ts'
 import { system } from '../../core/state/events.ts'
-import { openOverrides } from '../../core/state/overrides.ts'
 import { layoutDir } from '../../dataplane/bpf/bpffs.ts'
 import { openObject } from '../../dataplane/bpf/object.ts'
 import { runProgram } from '../../dataplane/bpf/test_run.ts'
-import { openKernel } from '../../dataplane/kernel.ts'
 import { putLimit } from '../../plugins/bandwidth/limits.ts'
 import { netns, type Scope } from '../netns.ts'
 import { TOKEN } from './agent.ts'
 import { quantile, type Report } from './figure.ts'
+import { inProcess } from './in-process.ts'
 import { watchStalls } from './stall.ts'
 
 const LIMITS = 10_000
@@ -36,32 +33,15 @@ const OBJECT = fileURLToPath(new URL('../../dataplane/bpf/test/shape-cost.bpf.o'
 const mac = (n: number) => `02:aa:00:00:${[n >> 8, n & 255].map((it) => it.toString(16).padStart(2, '0')).join(':')}`
 
 export async function bandwidth(report: Report): Promise<void> {
-  const dir = mkdtempSync(join(tmpdir(), 'stratum-bench-'))
-  const bpfDir = `/sys/fs/bpf/stratum-bench-${process.pid}`
-  openOverrides(join(dir, 'overrides.json')).change((content) => {
-    content.tokenHash = hashSecret(TOKEN).toString('hex')
-  })
-  const agent = await build({
-    stateDir: dir,
-    configFile: join(dir, 'none.json'),
-    environment: { STRATUM_API_RATE_LIMIT: '10000000', STRATUM_API_RATE_BURST: '1000000' },
-    log: pino({ level: 'error' }),
-    openPlane: (options) => openKernel({ ...options, bpfDir, responderSocket: join(dir, 'responder.sock') }),
-    only: ['node', 'l2', 'bandwidth'],
-    // Nothing beats by itself while it is measured.
-    clock: () => performance.now(),
-  })
+  const { agent, bpfDir, close } = await inProcess('l2', 'bandwidth')
   const undo: (() => unknown)[] = []
   try {
-    await agent.licence.evaluate()
     await changes(agent, report)
     await frame(bpfDir, report)
     peers({ teardown: (one: () => unknown) => void undo.push(one) }, report)
   } finally {
     for (const one of undo.reverse()) await one()
-    await agent.close()
-    rmSync(dir, { recursive: true, force: true })
-    rmSync(bpfDir, { recursive: true, force: true })
+    await close()
   }
 }
 

@@ -2,17 +2,12 @@
  * What drift detection costs: the question of every second, a pass over 10,000 rules that finds nothing, and one that
  * finds the whole table gone. In this process, so that the longest stall of its event loop can be seen.
  */
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import pino from 'pino'
-import { type Agent, build } from '../../core/app.ts'
-import { hashSecret } from '../../core/gates/bearer.ts'
-import { openOverrides } from '../../core/state/overrides.ts'
-import { openKernel } from '../../dataplane/kernel.ts'
+import { readFileSync } from 'node:fs'
+import type { Agent } from '../../core/app.ts'
 import { openNft } from '../../dataplane/nft/session.ts'
 import { cpuOf, TOKEN } from './agent.ts'
 import { quantile, type Report } from './figure.ts'
+import { inProcess } from './in-process.ts'
 import { watchStalls } from './stall.ts'
 
 const RULES = 10_000
@@ -29,24 +24,9 @@ interface Cost {
 }
 
 export async function drift(report: Report): Promise<void> {
-  const dir = mkdtempSync(join(tmpdir(), 'stratum-bench-'))
-  const bpfDir = `/sys/fs/bpf/stratum-bench-${process.pid}`
-  openOverrides(join(dir, 'overrides.json')).change((content) => {
-    content.tokenHash = hashSecret(TOKEN).toString('hex')
-  })
-  const agent = await build({
-    stateDir: dir,
-    configFile: join(dir, 'none.json'),
-    environment: { STRATUM_API_RATE_LIMIT: '10000000', STRATUM_API_RATE_BURST: '1000000' },
-    log: pino({ level: 'error' }),
-    openPlane: (options) => openKernel({ ...options, bpfDir, responderSocket: join(dir, 'responder.sock') }),
-    only: ['node', 'firewall'],
-    // Nothing beats by itself while it is measured.
-    clock: () => performance.now(),
-  })
+  const { agent, close } = await inProcess('firewall')
   const other = await openNft()
   try {
-    await agent.licence.evaluate()
     await load(agent)
     await question(agent, report)
     const pass = async () => void (await agent.drift.check({ dryRun: false }))
@@ -57,8 +37,7 @@ export async function drift(report: Report): Promise<void> {
   } finally {
     await other.run('delete table inet stratum\n')
     await other.close()
-    await agent.close()
-    for (const made of [dir, bpfDir]) rmSync(made, { recursive: true, force: true })
+    await close()
   }
 }
 

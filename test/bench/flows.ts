@@ -4,18 +4,13 @@
  * longest stall of its event loop can be seen.
  */
 import { once } from 'node:events'
-import { mkdtempSync, rmSync, statSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { statSync } from 'node:fs'
 import { join } from 'node:path'
-import pino from 'pino'
-import { type Agent, build } from '../../core/app.ts'
-import { hashSecret } from '../../core/gates/bearer.ts'
-import { openOverrides } from '../../core/state/overrides.ts'
+import type { Agent } from '../../core/app.ts'
 import { layoutDir } from '../../dataplane/bpf/bpffs.ts'
 import { flowKey4, flowRow } from '../../dataplane/bpf/flow/layout.ts'
 import { openMap } from '../../dataplane/bpf/map.ts'
 import { PortTable } from '../../dataplane/bpf/port/ports.ts'
-import { openKernel } from '../../dataplane/kernel.ts'
 import { FLOW_CLOCK_BITS } from '../../dataplane/numbers.ts'
 import { addDay } from '../../plugins/flows/fold.ts'
 import { dayOf, slotOf } from '../../plugins/flows/keys.ts'
@@ -25,6 +20,7 @@ import { chance } from '../chance.ts'
 import { type Netns, netns, netnsNamed, type Scope, veth } from '../netns.ts'
 import { TOKEN } from './agent.ts'
 import { quantile, type Report } from './figure.ts'
+import { inProcess } from './in-process.ts'
 import { bind, cast, FLOOR, INCOMING, INTERFACES, type Lane, NET, onStage, type Rig } from './port.ts'
 import { watchStalls } from './stall.ts'
 
@@ -39,7 +35,8 @@ export async function flows(report: Report): Promise<void> {
   const undo: (() => unknown)[] = []
   const scope: Scope = { teardown: (one: () => unknown) => void undo.push(one) }
   try {
-    const { agent, dir, bpfDir } = await start(scope)
+    const { agent, dir, bpfDir, close } = await inProcess('l2', 'flows')
+    scope.teardown(close)
     await bulk(scope, agent, report)
     await listing(agent, bpfDir, report)
     await accounting(agent, dir, report)
@@ -90,30 +87,6 @@ async function perPacket(rig: Rig, report: Report): Promise<void> {
   }
   const value = quantile(fresh.on, 0.25) - quantile(fresh.off, 0.25)
   report({ figure: 'packet_of_new_flow', value, unit: 'ns', goal: 1300, note: 'above the same without' })
-}
-
-async function start(scope: Scope): Promise<{ agent: Agent; dir: string; bpfDir: string }> {
-  const dir = mkdtempSync(join(tmpdir(), 'stratum-bench-'))
-  const bpfDir = `/sys/fs/bpf/stratum-bench-${process.pid}`
-  scope.teardown(() => {
-    rmSync(dir, { recursive: true })
-    rmSync(bpfDir, { recursive: true, force: true })
-  })
-  openOverrides(join(dir, 'overrides.json')).change((content) => {
-    content.tokenHash = hashSecret(TOKEN).toString('hex')
-  })
-  const agent = await build({
-    stateDir: dir,
-    configFile: join(dir, 'none.json'),
-    environment: { STRATUM_API_RATE_LIMIT: '10000000', STRATUM_API_RATE_BURST: '1000000' },
-    log: pino({ level: 'error' }),
-    openPlane: (options) => openKernel({ ...options, bpfDir, responderSocket: join(dir, 'responder.sock') }),
-    only: ['node', 'l2', 'flows'],
-    clock: () => performance.now(),
-  })
-  scope.teardown(() => agent.close())
-  await agent.licence.evaluate()
-  return { agent, dir, bpfDir }
 }
 
 /** One TCP connection between two workloads, with flows kept and not. */

@@ -3,17 +3,12 @@
  * in interleaved rounds, and adding one more.
  */
 import { execFileSync, spawnSync } from 'node:child_process'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import pino from 'pino'
-import { type Agent, build } from '../../core/app.ts'
-import { hashSecret } from '../../core/gates/bearer.ts'
-import { openOverrides } from '../../core/state/overrides.ts'
+import type { Agent } from '../../core/app.ts'
 import { ethernet, ipv4, PROTOCOL, TYPE, udp } from '../../dataplane/bpf/port/test/packet.ts'
-import { openKernel } from '../../dataplane/kernel.ts'
 import { TOKEN } from './agent.ts'
 import { quantile, type Report } from './figure.ts'
+import { inProcess } from './in-process.ts'
 
 const MANY = 2000
 const ROUNDS = 7
@@ -32,29 +27,12 @@ const run = (line: string) =>
   })
 
 export async function nat(report: Report): Promise<void> {
-  const dir = mkdtempSync(join(tmpdir(), 'stratum-bench-'))
-  openOverrides(join(dir, 'overrides.json')).change((content) => {
-    content.tokenHash = hashSecret(TOKEN).toString('hex')
-  })
   road()
-  const bpfDir = `/sys/fs/bpf/stratum-bench-${process.pid}`
-  const agent = await build({
-    stateDir: dir,
-    configFile: join(dir, 'none.json'),
-    environment: { STRATUM_API_RATE_LIMIT: '10000000', STRATUM_API_RATE_BURST: '1000000' },
-    log: pino({ level: 'error' }),
-    openPlane: (options) => openKernel({ ...options, bpfDir, responderSocket: join(dir, 'responder.sock') }),
-    only: ['node', 'ipam', 'l2', 'networks', 'nat'],
-    // Nothing beats by itself while it is measured.
-    clock: () => performance.now(),
-  })
+  const { agent, close } = await inProcess('ipam', 'l2', 'networks', 'nat')
   try {
-    await agent.licence.evaluate()
     await measure(agent, report)
   } finally {
-    await agent.close()
-    rmSync(dir, { recursive: true, force: true })
-    rmSync(bpfDir, { recursive: true, force: true })
+    await close()
   }
 }
 

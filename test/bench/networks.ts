@@ -3,19 +3,13 @@
  * on then. In this process, so that the longest stall of its event loop can be seen.
  */
 import { execFileSync } from 'node:child_process'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import pino from 'pino'
-import { type Agent, build } from '../../core/app.ts'
-import { hashSecret } from '../../core/gates/bearer.ts'
+import type { Agent } from '../../core/app.ts'
 import { system } from '../../core/state/events.ts'
-import { openOverrides } from '../../core/state/overrides.ts'
-import { openKernel } from '../../dataplane/kernel.ts'
 import { bindEndpoint } from '../../plugins/networks/endpoints.ts'
 import { findNetwork } from '../../plugins/networks/rules.ts'
 import { TOKEN } from './agent.ts'
 import { quantile, type Report } from './figure.ts'
+import { inProcess } from './in-process.ts'
 import { watchStalls } from './stall.ts'
 
 const ROUNDS = 21
@@ -30,30 +24,13 @@ const PORTS = 8
 type Call = (method: string, path: string, body?: object) => Promise<{ payload: string; json(): unknown }>
 
 export async function networks(report: Report): Promise<void> {
-  const dir = mkdtempSync(join(tmpdir(), 'stratum-bench-'))
-  const bpfDir = `/sys/fs/bpf/stratum-bench-${process.pid}`
-  openOverrides(join(dir, 'overrides.json')).change((content) => {
-    content.tokenHash = hashSecret(TOKEN).toString('hex')
-  })
-  const agent = await build({
-    stateDir: dir,
-    configFile: join(dir, 'none.json'),
-    environment: { STRATUM_API_RATE_LIMIT: '10000000', STRATUM_API_RATE_BURST: '1000000' },
-    log: pino({ level: 'error' }),
-    openPlane: (options) => openKernel({ ...options, bpfDir, responderSocket: join(dir, 'responder.sock') }),
-    only: ['node', 'ipam', 'l2', 'networks'],
-    // Nothing beats by itself while it is measured.
-    clock: () => performance.now(),
-  })
+  const { agent, close } = await inProcess('ipam', 'l2', 'networks')
   try {
-    await agent.licence.evaluate()
     for (let n = 0; n < PORTS; n++) plug(`tap${n}`)
     await agent.drift.check({ dryRun: false })
     await measure(agent, report)
   } finally {
-    await agent.close()
-    rmSync(dir, { recursive: true, force: true })
-    rmSync(bpfDir, { recursive: true, force: true })
+    await close()
   }
 }
 
