@@ -102,9 +102,9 @@ export const verbs: readonly Verb[] = [
     },
   },
   {
-    path: 'accounting 95th',
+    path: 'accounting percentile',
     summary: 'show the 95th percentile of the node in a window',
-    example: 'accounting 95th',
+    example: 'accounting percentile',
     options: WINDOW,
     async run(context) {
       const path = asked(context, '/api/v1/accounting/95th', ['start', 'end'])
