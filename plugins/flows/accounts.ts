@@ -2,7 +2,7 @@
 import type { Db } from '../../core/area.ts'
 import { inSlices } from '../../core/slices.ts'
 import { everyMac } from './fold.ts'
-import { dayKey, dayOf, dayOfKey, partsOfSample, SLOT_MS, SLOTS_A_DAY, sampleKey, slotOf } from './keys.ts'
+import { dayKey, dayOf, dayOfKey, KEPT_DAYS, partsOfSample, SLOT_MS, SLOTS_A_DAY, sampleKey, slotOf } from './keys.ts'
 import { mbps, percentile95 } from './percentile.ts'
 import { queries } from './queries.ts'
 import { NODE, plus } from './record.ts'
@@ -83,10 +83,13 @@ export async function percentileOf(db: Db, window: Window): Promise<Percentile> 
 /** A number of USD as whole cents; the error of binary fractions must not decide about half a cent. */
 const cents = (usd: number): number => Math.round(Number((usd * 100).toPrecision(15)))
 
+/** Within what can be stored: the key of a day that is too far away is that of another MAC's day. */
 function slotsIn(db: Db, window: Window): Slots {
-  const at = queries(db).reading.get()?.at ?? 0
+  const now = slotOf(queries(db).reading.get()?.at ?? 0)
+  const oldest = Math.max(0, now - (KEPT_DAYS + 1) * SLOTS_A_DAY)
+  const stored = (slot: number) => Math.min(Math.max(slot, oldest), now + 1)
   const { first, behind } = slotsOf(window)
-  return { first, behind, open: Math.min(Math.floor(window.end / SLOT_MS), slotOf(at)) }
+  return { first: stored(first), behind: stored(behind), open: Math.min(Math.floor(window.end / SLOT_MS), now) }
 }
 
 /** Samples of days that are not folded, by MAC; of one only where it is named. */

@@ -6,7 +6,7 @@ import { queries } from './queries.ts'
 import { decodeSeries, emptySeries, encodeSeries, kilobytes, type Series } from './series.ts'
 import type { Sums } from './tables.ts'
 
-const NOTHING_TOLD: Change<void> = { result: undefined, touch: [], events: [] }
+export const NOTHING_TOLD: Change<void> = { result: undefined, touch: [], events: [] }
 
 /** The earliest day that has samples and is over, by the last reading; undefined when there is none. */
 export function overdueDay(db: Db): number | undefined {

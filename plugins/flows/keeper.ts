@@ -37,8 +37,8 @@ export async function startKeeping(context: Keeping): Promise<Stop> {
   }
 }
 
-const read = ({ mutate, plane, now }: Keeping) =>
-  mutate(system('accounting'), (tx) => takeReading(tx, plane.traffic, now()))
+const read = ({ mutate, plane, now, log }: Keeping) =>
+  mutate(system('accounting'), (tx) => takeReading(tx, plane.traffic, now(), log))
 
 async function keep(context: Keeping): Promise<void> {
   const { mutate, plane, now } = context

@@ -16,6 +16,12 @@ export const metrics: readonly AreaMetric[] = [
     read: ({ read }) => [{ value: queries(read).macCount.get()?.many ?? 0 }],
   },
   {
+    name: 'refused_macs',
+    help: 'MACs that the last reading did not account, because too many were seen before them.',
+    type: 'gauge',
+    read: ({ read }) => [{ value: queries(read).reading.get()?.refused ?? 0 }],
+  },
+  {
     name: 'last_reading_timestamp_seconds',
     help: 'Until when traffic is accounted; more than two minutes ago means that it cannot be stored.',
     type: 'gauge',

@@ -33,8 +33,8 @@ export const queries = prepared((db) => ({
   reading: db.select().from(readings).limit(1).prepare(),
   putReading: db
     .insert(readings)
-    .values({ id: 0, at: placeholder('at') })
-    .onConflictDoUpdate({ target: readings.id, set: { at: sql`excluded.at` } })
+    .values({ id: 0, at: placeholder('at'), refused: placeholder('refused') })
+    .onConflictDoUpdate({ target: readings.id, set: { at: sql`excluded.at`, refused: sql`excluded.refused` } })
     .prepare(),
 
   mac: db
@@ -56,7 +56,29 @@ export const queries = prepared((db) => ({
     .limit(placeholder('limit'))
     .prepare(),
   macCount: db.select({ many: sql<number>`count(*)` }).from(macs).where(gt(macs.id, 0)).prepare(),
-  lastMac: db.select({ id: sql<number>`coalesce(max(id), 0)` }).from(macs).prepare(),
+  lastMac: db
+    .select({ id: sql<number | null>`max(id)` })
+    .from(macs)
+    .where(and(gte(macs.id, placeholder('first')), lte(macs.id, placeholder('last'))))
+    .prepare(),
+  /** The number that is free before the first MAC that has one. */
+  gapInMacs: db
+    .select({ id: sql<number | null>`min(id) - 1` })
+    .from(macs)
+    .where(
+      and(
+        gt(macs.id, placeholder('behind')),
+        lte(macs.id, placeholder('last')),
+        sql`not exists (select 1 from flows_macs as lower where lower.id = flows_macs.id - 1)`,
+      ),
+    )
+    .prepare(),
+  /** MACs that were seen first in a slot that is yet to come. */
+  beginNow: db
+    .update(macs)
+    .set({ firstSlot: sql`${placeholder('slot')}` })
+    .where(gt(macs.firstSlot, placeholder('slot')))
+    .prepare(),
   addMac: db
     .insert(macs)
     .values({ id: placeholder('id'), mac: placeholder('mac'), firstSlot: placeholder('firstSlot') })
@@ -144,18 +166,35 @@ export const queries = prepared((db) => ({
     .where(and(gte(series.id, placeholder('from')), lte(series.id, placeholder('to'))))
     .prepare(),
 
-  putAddress: db
+  seeAddress: db
+    .update(addresses)
+    .set({ lastSlot: sql`max(last_slot, ${placeholder('lastSlot')})` })
+    .where(and(eq(addresses.macId, placeholder('macId')), eq(addresses.address, placeholder('address'))))
+    .prepare(),
+  addressesOf: db
+    .select()
+    .from(addresses)
+    .where(eq(addresses.macId, placeholder('macId')))
+    .prepare(),
+  addAddress: db
     .insert(addresses)
     .values({
       macId: placeholder('macId'),
       address: placeholder('address'),
-      firstSlot: placeholder('slot'),
-      lastSlot: placeholder('slot'),
+      firstSlot: placeholder('firstSlot'),
+      lastSlot: placeholder('lastSlot'),
     })
-    .onConflictDoUpdate({
-      target: [addresses.macId, addresses.address],
-      set: { lastSlot: sql`max(last_slot, excluded.last_slot)` },
-    })
+    .prepare(),
+  /** All of a MAC but the `keep` that were seen last. */
+  forgetAddresses: db
+    .delete(addresses)
+    .where(
+      and(
+        eq(addresses.macId, placeholder('macId')),
+        sql`address in (select address from flows_addresses where mac_id = ${placeholder('macId')}
+          order by last_slot desc, first_slot desc limit -1 offset ${placeholder('keep')})`,
+      ),
+    )
     .prepare(),
   activeAddresses: db
     .select({ many: sql<number>`count(distinct address)` })

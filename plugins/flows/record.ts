@@ -2,28 +2,20 @@
  * From the kernel's counters to samples. What a counter had reached is stored with the samples, in one transaction, so
  * nothing is lost and nothing counts twice whenever the agent dies; the kernel goes on counting.
  */
-import type { Change, Db } from '../../core/area.ts'
+import type { AreaContext, Change, Db } from '../../core/area.ts'
 import { inSlices } from '../../core/slices.ts'
 import type { Traffic, Usage } from '../../dataplane/bpf/flow/traffic.ts'
 import { addDay } from './fold.ts'
-import {
-  counterKey,
-  dayOf,
-  KEPT_DAYS,
-  LAST_MAC,
-  portion,
-  SLOT_MS,
-  SLOTS_A_DAY,
-  sampleKey,
-  shares,
-  slotOf,
-} from './keys.ts'
+import { counterKey, dayOf, KEPT_DAYS, portion, SLOT_MS, SLOTS_A_DAY, sampleKey, shares, slotOf } from './keys.ts'
+import { type Numbers, numbersOf } from './numbers.ts'
 import { queries } from './queries.ts'
 import { emptySeries, kilobytes } from './series.ts'
 import type { Sums } from './tables.ts'
 
-/** Highest number that a MAC gets which is not bound. */
-const LAST_OPEN_MAC = 65_536
+/** A clock that was set back by more than this had been wrong before: then its time is not waited for. */
+const AHEAD_MS = 3_600_000
+/** Addresses of a MAC that are kept: a guest on an open port may send from as many as it likes. */
+const ADDRESSES = 64
 /** The sum of all MACs. */
 export const NODE = 0
 
@@ -37,18 +29,33 @@ interface Span {
 
 /**
  * Reads the counters and adds what is new to the samples. The counters are read here, in the pipeline, because of two
- * readings that overlap the later one to be stored might be the earlier one to be read.
+ * readings that overlap the later one to be stored might be the earlier one to be read. Of MACs that get no number because
+ * there have been too many nothing is added; how many is stored, and logged when it begins.
  */
-export async function takeReading(tx: Db, traffic: Pick<Traffic, 'usage'>, now: Date): Promise<Change<void>> {
-  const last = queries(tx).reading.get()?.at
-  const to = Math.max(last ?? 0, now.getTime())
-  const from = Math.max(last ?? to, to - (KEPT_DAYS - 1) * SLOTS_A_DAY * SLOT_MS)
+export async function takeReading(
+  tx: Db,
+  traffic: Pick<Traffic, 'usage'>,
+  now: Date,
+  log: Pick<AreaContext['log'], 'warn' | 'error'>,
+): Promise<Change<void>> {
+  const before = lastReading(tx, now.getTime(), log)
+  const to = Math.max(before?.at ?? 0, now.getTime())
+  const from = Math.max(before?.at ?? to, to - (KEPT_DAYS - 1) * SLOTS_A_DAY * SLOT_MS)
+  const numbers = numbersOf(tx)
   const all = { ...NOTHING }
+  let refused = 0
   await inSlices(await traffic.usage(), (usage) => {
-    const fresh = growth(tx, usage, slotOf(from))
+    if (usage.downPackets + usage.upPackets === 0) return
+    const macId = idOf(tx, usage, slotOf(from), numbers)
+    if (macId === undefined) {
+      refused++
+      return
+    }
+    const fresh = growth(tx, macId, usage)
     if (fresh === undefined) return
-    spread(tx, fresh.macId, fresh.sums, { from, to })
-    plus(all, fresh.sums)
+    if (usage.address !== '0.0.0.0') noteAddress(tx, macId, usage.address, { from, to })
+    spread(tx, macId, fresh, { from, to })
+    plus(all, fresh)
   })
   if (all.packetsIn + all.packetsOut > 0) {
     if (queries(tx).macById.get({ id: NODE }) === undefined) {
@@ -56,37 +63,60 @@ export async function takeReading(tx: Db, traffic: Pick<Traffic, 'usage'>, now: 
     }
     spread(tx, NODE, all, { from, to })
   }
-  queries(tx).putReading.run({ at: to })
+  if (refused > 0 && (before?.refused ?? 0) === 0) {
+    log.warn(
+      { refused },
+      'too many MACs were seen: new ones are not accounted; bind them, or find the guest that invents them',
+    )
+  }
+  queries(tx).putReading.run({ at: to, refused })
   return { result: undefined, touch: [], events: [] }
 }
 
+/**
+ * The last reading. When its clock was far ahead it counts as taken now: all that follows would fall into its slot. A clock
+ * that is at a time before anything was accounted is the wrong one itself, as it is after a start without a battery.
+ */
+function lastReading(tx: Db, now: number, log: Pick<AreaContext['log'], 'error'>) {
+  const last = queries(tx).reading.get()
+  if (last === undefined || last.at - now <= AHEAD_MS) return last
+  if (slotOf(now) < (queries(tx).macById.get({ id: NODE })?.firstSlot ?? 0)) return last
+  log.error(
+    { ahead: new Date(last.at).toISOString() },
+    'traffic was accounted by a clock that was ahead; samples go on from now, and what was stored ahead stays there',
+  )
+  queries(tx).beginNow.run({ slot: slotOf(now) })
+  return { ...last, at: now }
+}
+
 /** What was counted since the last reading, which is noted; undefined when that is nothing. */
-function growth(tx: Db, usage: Usage, slot: number): { macId: number; sums: Sums } | undefined {
-  const { mac, bound, born, upBytes, upPackets, downBytes, downPackets } = usage
+function growth(tx: Db, macId: number, usage: Usage): Sums | undefined {
+  const { bound, born, upBytes, upPackets, downBytes, downPackets } = usage
   const reached: Sums = { bytesIn: downBytes, bytesOut: upBytes, packetsIn: downPackets, packetsOut: upPackets }
-  if (downPackets + upPackets === 0) return undefined
-  const macId = idOf(tx, mac, bound, slot)
-  if (macId === undefined) return undefined
   const id = counterKey(macId, bound)
   const known = queries(tx).counter.get({ id })
   const sums = known?.born === born ? minus(reached, known) : reached
   if (sums.packetsIn + sums.packetsOut <= 0) return undefined
   queries(tx).putCounter.run({ id, born, ...reached })
-  if (usage.address !== '0.0.0.0') queries(tx).putAddress.run({ macId, address: usage.address, slot })
-  return { macId, sums }
+  return sums
 }
 
-/**
- * Undefined when there have been too many MACs: guests on open ports choose theirs, and must not use up the numbers of
- * those that are bound.
- */
-function idOf(tx: Db, mac: string, bound: boolean, firstSlot: number): number | undefined {
+function idOf(tx: Db, { mac, bound }: Usage, firstSlot: number, numbers: Numbers): number | undefined {
   const known = queries(tx).mac.get({ mac })
   if (known !== undefined) return known.id
-  const id = Math.max(queries(tx).lastMac.get()?.id ?? 0, NODE) + 1
-  if (id > (bound ? LAST_MAC : LAST_OPEN_MAC)) return undefined
-  queries(tx).addMac.run({ id, mac, firstSlot })
+  const id = numbers(bound)
+  if (id !== undefined) queries(tx).addMac.run({ id, mac, firstSlot })
   return id
+}
+
+/** Of too many addresses those go that were not seen for longest. */
+function noteAddress(tx: Db, macId: number, address: string, { from, to }: Span): void {
+  const firstSlot = slotOf(from)
+  // What ends with a slot belongs to it.
+  const lastSlot = Math.max(firstSlot, slotOf(to - 1))
+  if (queries(tx).seeAddress.run({ macId, address, lastSlot }).changes > 0) return
+  queries(tx).forgetAddresses.run({ macId, keep: ADDRESSES - 1 })
+  queries(tx).addAddress.run({ macId, address, firstSlot, lastSlot })
 }
 
 /**

@@ -7,12 +7,13 @@ import { system } from '../../core/state/events.ts'
 import type { FlowFilter } from '../../dataplane/bpf/flow/read.ts'
 import { addressBytes, addressText } from '../../dataplane/netlink/inet.ts'
 import { billingOf, percentileOf, summaryOf } from './accounts.ts'
+import { NOTHING_TOLD } from './fold.ts'
 import { csvOf, fileName, jsonOf, limited } from './listing.ts'
 import { protocolNumber } from './protocols.ts'
 import { queries } from './queries.ts'
 import { takeReading } from './record.ts'
 import * as schema from './schemas.ts'
-import { statsOf } from './stats.ts'
+import { statsInTurn } from './stats.ts'
 import { windowOf } from './window.ts'
 
 /** What was read less than this ago is fresh enough to be told. */
@@ -21,6 +22,7 @@ const JSON_TYPE = 'application/json; charset=utf-8'
 
 export function routes(app: TypedApp): void {
   const { now, pipeline, plane, store } = app.agent
+  const statsOf = statsInTurn()
 
   app.get(
     '/flows',
@@ -36,7 +38,7 @@ export function routes(app: TypedApp): void {
       config: { volatile: true },
       schema: { summary: 'Sums over all flows, and who talks most', response: { 200: schema.OneStats } },
     },
-    async () => ({ stats: await statsOf(plane.traffic.flows()) }),
+    async () => ({ stats: await statsOf(() => plane.traffic.flows()) }),
   )
   app.get(
     '/flows/export',
@@ -103,12 +105,18 @@ export function routes(app: TypedApp): void {
     return limit === undefined ? flows : limited(flows, Number(limit))
   }
 
+  function isFresh(db: Db): boolean {
+    return now().getTime() - (queries(db).reading.get()?.at ?? 0) < FRESH_MS
+  }
+
   /** Of one moment, with what was counted until now. */
   async function answered<T>(work: (db: Db) => Promise<T>): Promise<T> {
-    const last = queries(store.read).reading.get()?.at ?? 0
-    if (now().getTime() - last >= FRESH_MS) {
+    if (!isFresh(store.read)) {
       await pipeline
-        .mutate('flows', system('accounting'), (tx) => takeReading(tx, plane.traffic, now()))
+        // Of many that ask at once the first one reads, while the others wait for their turn.
+        .mutate('flows', system('accounting'), async (tx) =>
+          isFresh(tx) ? NOTHING_TOLD : takeReading(tx, plane.traffic, now(), app.log),
+        )
         // What is stored is true up to the last reading.
         .catch((error: unknown) => app.log.error({ err: error }, 'traffic could not be accounted; this is tried again'))
     }

@@ -1,4 +1,4 @@
-import { blob, integer, primaryKey, sqliteTable, text } from 'drizzle-orm/sqlite-core'
+import { blob, index, integer, primaryKey, sqliteTable, text } from 'drizzle-orm/sqlite-core'
 
 /**
  * Time is kept in slots of five minutes since 1970, and days of 288 of them (UTC). Keys that order rows are numbers made of
@@ -61,7 +61,10 @@ export const addresses = sqliteTable(
     firstSlot: integer('first_slot').notNull(),
     lastSlot: integer('last_slot').notNull(),
   },
-  ({ macId, address }) => [primaryKey({ columns: [macId, address] })],
+  ({ macId, address, lastSlot }) => [
+    primaryKey({ columns: [macId, address] }),
+    index('flows_addresses_last').on(lastSlot),
+  ],
 )
 
 /** One row: until when everything has been read. */
@@ -69,6 +72,8 @@ export const readings = sqliteTable('flows_readings', {
   id: integer().primaryKey(),
   /** Milliseconds of Unix time. */
   at: integer().notNull(),
+  /** MACs that it could not account. */
+  refused: integer().notNull().default(0),
 })
 
 /** Bytes and packets to a MAC and from it. */

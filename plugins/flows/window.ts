@@ -18,7 +18,11 @@ export function windowOf({ start, end }: { start?: string; end?: string }, now: 
   // At midnight of the first a month begins that nothing has happened in.
   const untouched = start === undefined && end === undefined
   if (window.start > window.end || (window.start === window.end && !untouched)) {
-    throw badRequest('start: must be before end')
+    throw badRequest(
+      start === undefined && end !== undefined
+        ? 'end: is before the running month; give start, too'
+        : 'start: must be before end',
+    )
   }
   return window
 }

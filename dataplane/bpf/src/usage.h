@@ -79,6 +79,7 @@ static __always_inline void usage_up(struct __sk_buff *skb, __u32 net, __u64 mac
 static __always_inline void usage_down(struct __sk_buff *skb, __u32 net)
 {
 	void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
+	struct endpoint *bound;
 	struct usage *row;
 	struct wire wire;
 	__u64 mac;
@@ -88,12 +89,17 @@ static __always_inline void usage_down(struct __sk_buff *skb, __u32 net)
 	mac = mac_at(data);
 	if (is_multicast(mac))
 		return;
+	/* What is flooded is got by the port that has the MAC; while none is known to have it, by none. */
+	if (net) {
+		bound = endpoint_of(net, mac);
+		if (!bound || bound->home != skb->ifindex)
+			return;
+	}
 	row = usage_of(net, &mac);
-	if (!row && net && endpoint_of(net, mac)) {
+	if (!row && net) {
 		usage_begin(net, &mac);
 		row = usage_of(net, &mac);
 	}
-	/* What is flooded to open ports is got by the one that has the MAC. */
 	if (!row || (!net && row->home != skb->ifindex))
 		return;
 	measure(skb, &wire);

@@ -80,3 +80,29 @@ t.test('acct-09 a MAC keeps its account when it is bound and when it is not any 
   t.ok(after - before >= 300 * (1000 + UDP_HEADERS), `${after - before} bytes are told although it is gone`)
   t.ok(after - before < 300 * (1000 + UDP_HEADERS) + 2000)
 })
+
+t.test('acct-02 a frame to a bound MAC counts at the port that has it, and nowhere while it is flooded', async (t) => {
+  const { node } = await pair(t)
+  const guests = [node.guest('c'), node.guest('d'), node.guest('e')] as const
+  const [c, d, e] = guests
+  await node.guarded(...guests)
+  const lan = await network(node, '10.0.0.0/24')
+  await bind(node, lan, c, '10.0.0.1')
+  await bind(node, lan, d, '10.0.0.2')
+  const wanted = { machine: 'late', network: lan, ip: '10.0.0.3' }
+  const { nic } = (await node.ok('POST', '/control/v1/compute/machines', wanted)) as { nic: { mac: string } }
+  // Its frames are flooded: nobody has sent from it.
+  c.ns.run('ip', 'neigh', 'replace', '10.0.0.3', 'lladdr', nic.mac, 'dev', 'eth0', 'nud', 'permanent')
+  t.ok(c.reaches('10.0.0.2'))
+  await datagrams(c, '10.0.0.3', 4000, 1000, 100)
+  t.equal((await quiet(node)).get(nic.mac), undefined, 'none has got them')
+
+  e.setMac(nic.mac)
+  e.ns.run('ip', 'address', 'add', '10.0.0.3/24', 'dev', 'eth0')
+  t.ok(e.reaches('10.0.0.1'))
+  await sink(e, 4000)
+  const before = (await quiet(node)).get(nic.mac) ?? 0
+  await datagrams(c, '10.0.0.3', 4000, 1000, 100)
+  const more = ((await bytes(node)).get(nic.mac) ?? 0) - before
+  t.ok(more >= 100 * (1000 + UDP_HEADERS) && more < 100 * (1000 + UDP_HEADERS) + 2000, `${more} bytes, each once`)
+})

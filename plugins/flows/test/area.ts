@@ -56,7 +56,9 @@ export async function flowsArea(t: Scope, options: BuildAgentOptions = {}): Prom
       usage.set(mac, one)
     },
     async read() {
-      await built.agent.pipeline.mutate('flows', system('test'), (tx) => takeReading(tx, traffic, new Date(clock.now)))
+      await built.agent.pipeline.mutate('flows', system('test'), (tx) =>
+        takeReading(tx, traffic, new Date(clock.now), built.agent.app.log),
+      )
     },
     async get(path) {
       const { status, text, body } = await built.call('GET', `${P}${path}`)

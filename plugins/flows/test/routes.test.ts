@@ -98,6 +98,30 @@ t.test('flow-05 flow-06 D91 sums, and who talks most by packets', async (t) => {
   )
 })
 
+t.test('flow-05 of many that ask for sums one is answered at a time', async (t) => {
+  const { flows, plane, get, call } = await flowsArea(t)
+  for (let n = 2; n < 20; n++) flows.push(tracked(n))
+  const { flows: all } = plane.traffic
+  let [running, most] = [0, 0]
+  let fails = true
+  Object.assign(plane.traffic, {
+    async *flows() {
+      most = Math.max(most, ++running)
+      try {
+        if (fails) throw new Error('no map')
+        yield* all()
+      } finally {
+        running--
+      }
+    },
+  })
+  t.equal((await call('GET', `${P}/flows/stats`)).status, 500)
+  fails = false
+  const answers = await Promise.all(Array.from({ length: 5 }, () => get('/flows/stats')))
+  for (const answer of answers) t.match(answer, { stats: { total_flows: 18 } })
+  t.equal(most, 1)
+})
+
 t.test('flow-01 what cannot be read is an error before anything is answered', async (t) => {
   const { plane, call } = await flowsArea(t)
   Object.assign(plane.traffic, {
