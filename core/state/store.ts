@@ -2,7 +2,7 @@
  * The SQLite store: one writer connection that holds the open transaction of the pipeline, and one reader that sees only
  * what is committed. WAL with synchronous=FULL: a commit is on disk when it returns.
  */
-import { existsSync, mkdirSync } from 'node:fs'
+import { chmodSync, closeSync, existsSync, mkdirSync, openSync } from 'node:fs'
 import { join } from 'node:path'
 import Database from 'better-sqlite3'
 import { drizzle } from 'drizzle-orm/better-sqlite3'
@@ -29,6 +29,7 @@ export interface Store {
 export function openStore(stateDir: string): Store {
   mkdirSync(stateDir, { recursive: true, mode: 0o700 })
   const file = join(stateDir, 'stratum.db')
+  keepPrivate(file)
   const writer = new Database(file)
   writer.pragma('journal_mode = WAL')
   writer.pragma('synchronous = FULL')
@@ -63,4 +64,13 @@ export function openStore(stateDir: string): Store {
       writer.close()
     },
   }
+}
+
+/**
+ * There are secrets in it, so only its owner may read it. SQLite gives its WAL the mode of the database. One that exists is not opened here:
+ * closing it would end the locks of another connection of this process (fcntl(2)).
+ */
+function keepPrivate(file: string): void {
+  if (!existsSync(file)) closeSync(openSync(file, 'a', 0o600))
+  for (const path of [file, `${file}-wal`, `${file}-shm`]) if (existsSync(path)) chmodSync(path, 0o600)
 }

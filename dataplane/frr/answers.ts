@@ -5,6 +5,7 @@
 
 import { type BfdState, BGP_STATES, type BgpRoute, type BgpState, type NeighborState } from './bgp.ts'
 import { communityName, communityNumber } from './communities.ts'
+import type { Outcome } from './vty.ts'
 
 type Fields = Readonly<Record<string, unknown>>
 
@@ -125,3 +126,18 @@ const spelled = (value: unknown): string => communityName(communityNumber(text(v
 /** Instances of `show bgp vrf all neighbors json`: `default`, `as65009`. Whatever else the answer holds has another shape. */
 export const readInstances = (answer: string): string[] =>
   Object.keys(fields(parse(answer))).filter((name) => /^(default|as\d{1,10})$/.test(name))
+
+/** One line of what bgpd said; what it says of an unknown command may repeat a secret. */
+export function saidOf(outcome: Outcome | undefined, command = ''): string {
+  if (/ password /.test(command)) return 'the md5_key was refused'
+  const line = (outcome?.text ?? '')
+    .split('\n')
+    .map((it) =>
+      it
+        .replace(/[^\x20-\x7e]/g, '')
+        .replace(/^%\s*/, '')
+        .trim(),
+    )
+    .find((it) => it !== '')
+  return (line ?? 'a command failed').slice(0, 200)
+}

@@ -36,9 +36,12 @@ export interface BgpRoute {
 }
 
 export interface Bgp {
-  /** Of all neighbors that the speaker has; none while it does not run. */
+  /** Of all neighbors that the speaker has; none while it does not run. Rejects when it runs and does not answer, as do the others. */
   neighbors(): Promise<NeighborState[]>
-  /** What neighbors have told, after import policy, some at a time. The listing goes on as fast as it is taken. */
+  /**
+   * What neighbors have told, after import policy, some at a time. One listing at a time goes on, as fast as it is taken; the others
+   * wait for it, so whoever takes no more of one must end it.
+   */
   routes(family: 4 | 6): AsyncIterable<BgpRoute[]>
   /** Prefixes of both families for which there is a path, our own included. */
   prefixes(): Promise<number>

@@ -6,7 +6,7 @@
 import { compare, type Entry, type Passage } from '../entry.ts'
 import { type ApplyMode, type Driver, GroundLost, KernelRefusal, type Pending, UncertainOutcome } from '../plane.ts'
 import { atOnce, stepwise } from '../slices.ts'
-import { readNeighbors } from './answers.ts'
+import { readNeighbors, saidOf } from './answers.ts'
 import { missingSessions } from './bfd-sessions.ts'
 import type { Bgp } from './bgp.ts'
 import { type BgpPassage, commandsFor, placed } from './commands.ts'
@@ -20,6 +20,8 @@ import type { Outcome, Vty } from './vty.ts'
 /** A daemon that ends this soon after its start, again and again, is started anew later and later. */
 const YOUNG_MS = 10_000
 const MAX_PAUSE_MS = 60_000
+/** One that could not be started is tried again no sooner. */
+const MIN_RETRY_MS = 1000
 /** With nothing to say they end after a while, and give back their memory. */
 const REST_MS = 10_000
 /** What bgpd refused by itself is tried again after so long. */
@@ -55,7 +57,7 @@ export async function openFrr(options: FrrOptions): Promise<FrrDriver> {
   const timers = new Map<Daemon, NodeJS.Timeout>()
   const started = new Map<Daemon, { at: number; early: number }>()
   let waiting: Waiting[] = []
-  let [lost, closing, restarts, size] = [false, false, 0, 0]
+  let [lost, closing, restarts] = [false, false, 0]
   let [rest, upkeep]: (NodeJS.Timeout | undefined)[] = []
   const inTurn = openTurns()
 
@@ -63,15 +65,32 @@ export async function openFrr(options: FrrOptions): Promise<FrrDriver> {
     connected.delete(name)
     if (closing) return
     restarts++
+    const pause = pauseOf(name)
+    onProblem(new Error(`${name} ended by itself; it is started anew ${pause ? `in ${pause} ms` : 'at once'}`))
+    if (name === 'bgpd') lost = true
+    startLater(name, pause)
+  }
+
+  function pauseOf(name: Daemon): number {
     const { at, early } = started.get(name) ?? { at: 0, early: 0 }
     const again = performance.now() - at < YOUNG_MS ? early + 1 : 0
     started.set(name, { at, early: again })
-    const pause = again < 2 ? 0 : Math.min(MAX_PAUSE_MS, 250 * 2 ** again)
-    onProblem(new Error(`${name} ended by itself; it is started anew ${pause ? `in ${pause} ms` : 'at once'}`))
-    if (name === 'bgpd') lost = true
+    return again < 2 ? 0 : Math.min(MAX_PAUSE_MS, 250 * 2 ** again)
+  }
+
+  function startLater(name: Daemon, pause: number): void {
+    const start = async () => {
+      if (!closing) await running(name)
+    }
+    const work = () => {
+      // What bgpd held comes with the next comparison, which starts it; the others hold nothing of ours.
+      if (name === 'bgpd') return onLoss()
+      inTurn(start).catch((error: unknown) => {
+        onProblem(error)
+        if (!closing) startLater(name, Math.max(MIN_RETRY_MS, pauseOf(name)))
+      })
+    }
     clearTimeout(timers.get(name))
-    // What bgpd held comes with the next comparison, which starts it; the others hold nothing of ours.
-    const work = () => (name === 'bgpd' ? onLoss() : void running(name).catch(onProblem))
     timers.set(name, setTimeout(work, pause))
   }
 
@@ -108,7 +127,6 @@ export async function openFrr(options: FrrOptions): Promise<FrrDriver> {
 
   /** zebra first, whom the others ask. */
   async function allRunning(): Promise<Vty> {
-    clearTimeout(rest)
     await running('zebra')
     await running('bfdd')
     return running('bgpd')
@@ -116,14 +134,39 @@ export async function openFrr(options: FrrOptions): Promise<FrrDriver> {
 
   async function endAll(): Promise<void> {
     for (const name of [...DAEMONS].reverse()) {
+      clearTimeout(timers.get(name))
       connected.get(name)?.close()
       connected.delete(name)
       await endDaemon(options, name)
     }
   }
 
+  /** The daemons end when bgpd holds nothing by then. */
+  function restLater(): void {
+    clearTimeout(rest)
+    const end = async () => {
+      const vty = connected.get('bgpd')
+      if (closing || (vty && (await held(vty)).length > 0)) return
+      await endAll()
+    }
+    const work = () => {
+      rest = undefined
+      inTurn(end).catch(onProblem)
+    }
+    rest = setTimeout(work, REST_MS).unref()
+  }
+
+  /** What is asked of one that ends meanwhile: with it everything that it held is gone. */
+  async function ask(vty: Vty, commands: readonly string[]): Promise<Outcome[]> {
+    try {
+      return await vty.run(commands)
+    } catch (error) {
+      throw new GroundLost('bgpd ended before it answered: look at journalctl -t bgpd', { cause: error })
+    }
+  }
+
   async function held(vty: Vty): Promise<BgpEntry[]> {
-    const [config, neighbors] = await vty.run(['show running-config', 'show bgp vrf all neighbors json'])
+    const [config, neighbors] = await ask(vty, ['show running-config', 'show bgp vrf all neighbors json'])
     if (!config?.ok || !neighbors?.ok) throw new UncertainOutcome('bgpd does not tell its configuration')
     return stepwise(observed(config.text, readNeighbors(neighbors.text)))
   }
@@ -143,7 +186,7 @@ export async function openFrr(options: FrrOptions): Promise<FrrDriver> {
     if (vty === undefined) return []
     try {
       const entries = await held(vty)
-      size = entries.length
+      if (entries.length === 0 && rest === undefined) restLater()
       const found = new Set(entries.map(({ key }) => key))
       return [...entries, ...waiting.flatMap(({ key, entry }) => (found.has(key) ? [] : [entry]))]
     } catch (error) {
@@ -156,12 +199,7 @@ export async function openFrr(options: FrrOptions): Promise<FrrDriver> {
   async function configure(vty: Vty, diff: readonly BgpPassage[]): Promise<string | undefined> {
     const commands = commandsFor(diff)
     if (commands.length === 0) return undefined
-    let outcomes: Outcome[]
-    try {
-      outcomes = await vty.run(['configure terminal', ...commands, 'end'])
-    } catch (error) {
-      throw new UncertainOutcome('bgpd ended before it answered', { cause: error })
-    }
+    const outcomes = await ask(vty, ['configure terminal', ...commands, 'end'])
     const bad = outcomes.findIndex(({ ok }) => !ok)
     return bad < 0 ? undefined : saidOf(outcomes[bad], ['configure terminal', ...commands][bad])
   }
@@ -211,13 +249,10 @@ export async function openFrr(options: FrrOptions): Promise<FrrDriver> {
     if (mode === 'change' && lost) throw new GroundLost('bgpd has just been started anew')
     const passages = diff as readonly BgpPassage[]
     if (!connected.has('bgpd') && passages.every(({ after }) => after === undefined)) return
-    const known = connected.has('bgpd')
     const vty = await allRunning()
     if (mode === 'change') await change(vty, passages)
     else await restore(vty, passages)
-    size = (known ? size : 0) + passages.reduce((sum, { before, after }) => sum + (after ? 1 : 0) - (before ? 1 : 0), 0)
-    clearTimeout(rest)
-    if (size <= 0) rest = setTimeout(() => void inTurn(endAll).catch(onProblem), REST_MS).unref()
+    if (passages.some(({ after }) => after === undefined)) restLater()
   }
 
   return {
@@ -251,18 +286,3 @@ export async function openFrr(options: FrrOptions): Promise<FrrDriver> {
 
 const same = (a: BgpEntry | undefined, b: BgpEntry): boolean =>
   a !== undefined && atOnce(compare([a], [b])).length === 0
-
-/** One line of what bgpd said; what it says of an unknown command may repeat a secret. */
-function saidOf(outcome: Outcome | undefined, command = ''): string {
-  if (/ password /.test(command)) return 'the md5_key was refused'
-  const line = (outcome?.text ?? '')
-    .split('\n')
-    .map((it) =>
-      it
-        .replace(/[^\x20-\x7e]/g, '')
-        .replace(/^%\s*/, '')
-        .trim(),
-    )
-    .find((it) => it !== '')
-  return (line ?? 'a command failed').slice(0, 200)
-}

@@ -2,6 +2,7 @@
 import { readBfd, readInstances, readNeighbors, readPrefixCount, readRouteLine } from './answers.ts'
 import type { Bgp, BgpRoute } from './bgp.ts'
 import type { Daemon, FrrPlaces } from './session.ts'
+import { openTurns } from './turns.ts'
 import { openVty, type Vty } from './vty.ts'
 
 export interface ReadingParts {
@@ -11,20 +12,24 @@ export interface ReadingParts {
   pids(): Readonly<Record<string, number>>
 }
 
-/** Longest wait for the first of a listing. */
+/** Longest wait for the next of a listing. */
 const PATIENCE_MS = 60_000
 /** After so much of a listing everybody else gets a turn. */
 const SLICE_MS = 5
 
 export function openReadings({ places, daemon, pids }: ReadingParts): Bgp {
-  const ask = async (name: Daemon, command: string): Promise<string | undefined> => {
-    // One that ends meanwhile tells nothing, as one that does not run.
-    const [outcome] =
-      (await daemon(name)
-        ?.run([command])
-        .catch(() => [])) ?? []
-    return outcome?.ok ? outcome.text : undefined
+  /** '' when it does not run. Throws when it runs and does not answer: then nothing is known, which is not the same as nothing there. */
+  const ask = async (name: Daemon, command: string): Promise<string> => {
+    const vty = daemon(name)
+    if (vty === undefined) return ''
+    const [outcome] = await vty.run([command]).catch((error: unknown) => {
+      throw new Error(`${name} does not answer: look at journalctl -t ${name}`, { cause: error })
+    })
+    if (!outcome?.ok) throw new Error(`${name} does not answer "${command}": look at journalctl -t ${name}`)
+    return outcome.text
   }
+  // Of each listing that is under way bgpd keeps the whole answer in memory.
+  const inTurn = openTurns()
 
   return {
     async neighbors() {
@@ -32,36 +37,46 @@ export function openReadings({ places, daemon, pids }: ReadingParts): Bgp {
         ask('bgpd', 'show bgp vrf all neighbors json'),
         ask('bfdd', 'show bfd peers json'),
       ])
-      const bfd = readBfd(sessions ?? '')
-      return readNeighbors(told ?? '').map((it) => ({
+      const bfd = readBfd(sessions)
+      return readNeighbors(told).map((it) => ({
         ...it,
         bfd: it.bfd ? (bfd.get(it.address) ?? 'down') : 'disabled',
       }))
     },
 
     async *routes(family) {
-      const instances = readInstances((await ask('bgpd', 'show bgp vrf all neighbors json')) ?? '')
-      for (const instance of instances) {
-        const vty = await openVty(`${places.runDir}/bgpd.vty`, PATIENCE_MS)
-        try {
-          const view = instance === 'default' ? '' : ` view ${instance}`
-          yield* routesOf(vty.stream(`show bgp${view} ipv${family} unicast json detail`))
-        } finally {
-          vty.close()
+      const turn = await ownTurn(inTurn)
+      try {
+        const instances = readInstances(await ask('bgpd', 'show bgp vrf all neighbors json'))
+        for (const instance of instances) {
+          const vty = await openVty(`${places.runDir}/bgpd.vty`, PATIENCE_MS)
+          try {
+            const view = instance === 'default' ? '' : ` view ${instance}`
+            yield* routesOf(vty.stream(`show bgp${view} ipv${family} unicast json detail`))
+          } finally {
+            vty.close()
+          }
         }
+      } finally {
+        turn.end()
       }
     },
 
     async prefixes() {
       let sum = 0
       for (const family of [4, 6]) {
-        sum += readPrefixCount((await ask('bgpd', `show bgp vrf all ipv${family} unicast statistics json`)) ?? '')
+        sum += readPrefixCount(await ask('bgpd', `show bgp vrf all ipv${family} unicast statistics json`))
       }
       return sum
     },
 
     pids,
   }
+}
+
+/** Resolves when it is one's turn, which lasts until `end`. */
+function ownTurn(inTurn: ReturnType<typeof openTurns>): Promise<{ end(): void }> {
+  return new Promise((resolve) => void inTurn(() => new Promise<void>((end) => resolve({ end }))))
 }
 
 /** The routes of a listing as it comes. */

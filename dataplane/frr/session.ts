@@ -1,19 +1,24 @@
 /**
- * FRR's daemons as processes of ours: zebra (routes to the kernel), bfdd (BFD) and bgpd, with sockets, pid files and directory of their own
- * beside whatever FRR the distribution runs. They detach, so they outlive the agent; the next one finds them by their sockets.
+ * FRR's daemons as processes of ours: zebra (routes to the kernel), bfdd (BFD) and bgpd, with sockets, pid files and directory of their own.
+ * They detach, so they outlive the agent; the next one finds them by their sockets. There can be no other zebra in the same network
+ * namespace, such as that of Debian's frr.service: each deletes routes that it has not installed itself.
  */
 import { execFile } from 'node:child_process'
 import {
   accessSync,
   chmodSync,
   chownSync,
+  closeSync,
   constants,
+  fchmodSync,
   mkdirSync,
+  openSync,
   readFileSync,
   rmSync,
   statSync,
   writeFileSync,
 } from 'node:fs'
+import { readdir, readFile, readlink } from 'node:fs/promises'
 import { setTimeout as delay } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { openVty, type Vty } from './vty.ts'
@@ -24,7 +29,10 @@ export type Daemon = (typeof DAEMONS)[number]
 export interface FrrPlaces {
   /** Where Debian's package has the programs. */
   binDir: string
-  /** Directory of ours for sockets and pid files, below one that others may pass through. */
+  /**
+   * Directory for sockets and pid files, which the daemons own. It is below one of root's that others may pass through; what root
+   * writes stands there, beside it: in a directory of theirs the daemons could lead root to any file.
+   */
   runDir: string
 }
 
@@ -75,6 +83,25 @@ export function pidOf({ runDir }: FrrPlaces, name: Daemon): number | undefined {
   }
 }
 
+/**
+ * Process id of a zebra in this network namespace that is not ours. At its start, and from then on for routes that it does not know,
+ * a zebra deletes what another has installed.
+ */
+export async function otherZebra({ runDir }: FrrPlaces): Promise<number | undefined> {
+  const here = await readlink('/proc/self/ns/net')
+  for (const pid of await readdir('/proc')) {
+    if (!/^\d+$/.test(pid)) continue
+    try {
+      const line = (await readFile(`/proc/${pid}/cmdline`, 'utf8')).split('\0')
+      if (!line[0]?.endsWith('/zebra') || line.includes(runDir)) continue
+      if ((await readlink(`/proc/${pid}/ns/net`)) === here) return Number(pid)
+    } catch {
+      // It has ended meanwhile.
+    }
+  }
+  return undefined
+}
+
 /** Connects to one that runs; undefined when none does. */
 export async function findDaemon(places: FrrPlaces, name: Daemon, onLost?: () => void): Promise<Vty | undefined> {
   try {
@@ -87,6 +114,11 @@ export async function findDaemon(places: FrrPlaces, name: Daemon, onLost?: () =>
 /** Starts a daemon that outlives this process, and connects. Rejects with a sentence for the operator. */
 export async function startDaemon(places: FrrPlaces, name: Daemon, onLost?: () => void): Promise<Vty> {
   const { binDir, runDir } = places
+  const other = name === 'zebra' ? await otherZebra(places) : undefined
+  if (other !== undefined)
+    throw new Error(
+      `another zebra (pid ${other}) runs here and each would delete the other's routes: systemctl disable --now frr`,
+    )
   // One that does not answer would keep the sockets from its successor.
   await endDaemon(places, name)
   prepare(places, name)
@@ -100,10 +132,10 @@ export async function startDaemon(places: FrrPlaces, name: Daemon, onLost?: () =
   try {
     const started = promisify(execFile)(
       `${binDir}/${name}`,
-      [...common, ...sockets, '-f', `${runDir}/${name}.conf`, ...own[name]],
+      [...common, ...sockets, '-f', config(runDir, name), ...own[name]],
       { cwd: '/', env: { PATH: '/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL: 'C', TZ: 'UTC' }, timeout: START_MS },
     )
-    writeFileSync(launcher(runDir, name), String(started.child.pid), { mode: 0o600 })
+    write(launcher(runDir, name), String(started.child.pid), 0o600)
     await started
   } catch (error) {
     const said = String((error as { stderr?: string }).stderr ?? '')
@@ -119,33 +151,49 @@ export async function startDaemon(places: FrrPlaces, name: Daemon, onLost?: () =
   throw new Error(`${name} does not answer ${START_MS / 1000} s after its start`)
 }
 
-/** Resolves when it does not run any more. */
+/** Resolves when it does not run any more. Rejects when it cannot be ended. */
 export async function endDaemon(places: FrrPlaces, name: Daemon): Promise<void> {
   const pid = pidOf(places, name)
-  if (pid === undefined) return forgetTrace(places, name)
-  const end = performance.now() + STOP_MS
-  for (let signal: NodeJS.Signals = 'SIGTERM'; pidOf(places, name) === pid; signal = 'SIGKILL') {
+  for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
+    if (pid === undefined || pidOf(places, name) !== pid) break
     try {
       process.kill(pid, signal)
     } catch {
       break
     }
-    while (pidOf(places, name) === pid && (signal === 'SIGKILL' || performance.now() < end)) await delay(20)
+    for (const end = performance.now() + STOP_MS; pidOf(places, name) === pid && performance.now() < end; )
+      await delay(20)
   }
-  forgetTrace(places, name)
+  if (pid !== undefined && pidOf(places, name) === pid)
+    throw new Error(`${name} (pid ${pid}) does not end even by SIGKILL: look at /proc/${pid}/stack`)
+  await forgetTrace(places, name)
 }
 
 /** FRR keeps a directory for crash logs of each process, called after the one that we started; it stays after a kill. */
-function forgetTrace({ runDir }: FrrPlaces, name: Daemon): void {
+async function forgetTrace({ runDir }: FrrPlaces, name: Daemon): Promise<void> {
   try {
     const launched = Number(readFileSync(launcher(runDir, name), 'utf8'))
-    if (launched > 1) rmSync(`/var/tmp/frr/${name}.${launched}`, { recursive: true, force: true })
+    // Theirs too: rm goes down by open directories, and cannot be led elsewhere meanwhile.
+    if (launched > 1) await promisify(execFile)('rm', ['-rf', '--', `/var/tmp/frr/${name}.${launched}`])
   } catch {
     // There was no earlier one.
   }
 }
 
-const launcher = (runDir: string, name: Daemon): string => `${runDir}/${name}.launcher`
+const launcher = (runDir: string, name: Daemon): string => `${runDir}.${name}.launcher`
+const config = (runDir: string, name: Daemon): string => `${runDir}.${name}.conf`
+
+/** A file of root's, made anew: whatever stood there is not written to. */
+function write(path: string, text: string, mode: number): void {
+  rmSync(path, { force: true })
+  const fd = openSync(path, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW, 0o600)
+  try {
+    writeFileSync(fd, text)
+    fchmodSync(fd, mode)
+  } finally {
+    closeSync(fd)
+  }
+}
 
 /** The directory is the daemons' and nobody else's; what leads to it may be passed through, not read. */
 function prepare({ runDir }: FrrPlaces, name: Daemon): void {
@@ -157,7 +205,6 @@ function prepare({ runDir }: FrrPlaces, name: Daemon): void {
   chmodSync(runDir, 0o700)
   const { mode } = statSync(parent)
   if ((mode & 0o001) === 0) chmodSync(parent, (mode & 0o777) | 0o001)
-  writeFileSync(`${runDir}/${name}.conf`, STATIC[name], { mode: 0o644 })
-  chownSync(`${runDir}/${name}.conf`, ids.uid, ids.gid)
+  write(config(runDir, name), STATIC[name], 0o644)
   rmSync(`${runDir}/${name}.vty`, { force: true })
 }

@@ -26,6 +26,18 @@ export const toReceived = (route: BgpRoute): Route => ({
   received_at: new Date(route.receivedAt * 1000).toISOString(),
 })
 
+/** The pieces as they are taken. `abandon` is called when one has waited for its reader longer than `patience` ms; it must end the reading. */
+export async function* whileTaken<T>(pieces: AsyncIterable<T>, patience: number, abandon: () => void) {
+  for await (const piece of pieces) {
+    const timer = setTimeout(abandon, patience)
+    try {
+      yield piece
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+}
+
 /** The answer to a listing, in pieces. Our own first, from one moment; then what neighbors have told. */
 export async function* routeList(db: Db, bgp: Bgp, { family, peer, best }: Wanted): AsyncGenerator<string> {
   yield `{"family":"ipv${family}","routes":[`

@@ -129,9 +129,6 @@ function readInput(input: NeighborInput) {
   if (holdTime > 0 && holdTime < 3) throw badRequest('hold_time: must be 0 (never) or at least 3 seconds')
   if (keepalive > 0 && keepalive >= holdTime) throw badRequest('keepalive_interval: must be shorter than hold_time')
   if (keepalive === 0 && holdTime > 0) throw badRequest('keepalive_interval: 0 goes with a hold_time of 0 only')
-  const bfdMultiplier = input.bfd_multiplier ?? BFD.multiplier
-  // RFC 5880 allows 1, bfdd does not.
-  if (bfdMultiplier < 2) throw badRequest('bfd_multiplier: must be at least 2: one lost packet would end the session')
   return {
     ...{ addr, peerAs: input.peer_as, localAs: input.local_as, holdTime },
     // Less often than three times in a hold time bgpd does not send it.
@@ -139,6 +136,6 @@ function readInput(input: NeighborInput) {
     md5Key: readKey(input.md5_key),
     bfd: input.bfd_enabled ?? false,
     bfdInterval: input.bfd_interval_ms ?? BFD.interval,
-    bfdMultiplier,
+    bfdMultiplier: input.bfd_multiplier ?? BFD.multiplier,
   }
 }

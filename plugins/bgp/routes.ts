@@ -3,11 +3,12 @@ import { randomInt } from 'node:crypto'
 import { Readable } from 'node:stream'
 import { Type } from 'typebox'
 import type { TypedApp } from '../../core/area.ts'
+import { ApiError } from '../../core/errors.ts'
 import { sendOne } from '../../core/transport/etag.ts'
 import { sendList } from '../../core/transport/list.ts'
 import { carryOut } from '../../core/transport/mutation.ts'
 import { announce, withdraw } from './announcements.ts'
-import { routeList } from './listing.ts'
+import { routeList, whileTaken } from './listing.ts'
 import { createNeighbor, deleteNeighbor, toNeighbor } from './neighbors.ts'
 import {
   clearPolicy,
@@ -26,6 +27,8 @@ import type { ListRow, MapRow, NeighborRow } from './tables.ts'
 import { readAddress } from './values.ts'
 
 const AREA = 'bgp'
+/** A listing keeps others waiting, so a reader that takes nothing for so long loses it. */
+const TAKEN_MS = 60_000
 const Dir = Type.Object({ dir: schema.Direction })
 
 export function routes(app: TypedApp): void {
@@ -38,11 +41,13 @@ export function routes(app: TypedApp): void {
     { config: { volatile: true }, schema: { summary: 'How BGP goes', response: { 200: schema.Status } } },
     async () => {
       const neighbors = queries(store.read).neighborCount.get()?.many ?? 0
-      const live = await plane.bgp.neighbors()
+      const live = await told(plane.bgp.neighbors())
+      const running = plane.bgp.pids().bgpd !== undefined
       return {
-        status: neighbors > 0 ? ('running' as const) : ('idle' as const),
+        status: neighbors > 0 && running ? ('running' as const) : ('idle' as const),
         neighbors,
-        routes: neighbors > 0 ? await plane.bgp.prefixes() : (queries(store.read).announcementCount.get()?.many ?? 0),
+        routes:
+          neighbors > 0 ? await told(plane.bgp.prefixes()) : (queries(store.read).announcementCount.get()?.many ?? 0),
         bfd_sessions_up: live.filter(({ bfd }) => bfd === 'up').length,
       }
     },
@@ -64,7 +69,8 @@ export function routes(app: TypedApp): void {
         peer: peer === '' ? '' : readAddress(peer, 'peer').text,
         best: best === undefined ? undefined : best === 'true',
       }
-      const pieces = Readable.from(routeList(store.read, plane.bgp, wanted), {
+      const abandon = () => pieces.destroy(new Error(`nobody took the routes for ${TAKEN_MS / 1000} s`))
+      const pieces: Readable = Readable.from(whileTaken(routeList(store.read, plane.bgp, wanted), TAKEN_MS, abandon), {
         objectMode: false,
         highWaterMark: 65_536,
       })
@@ -100,13 +106,19 @@ export function routes(app: TypedApp): void {
   )
 }
 
+/** A speaker that runs and does not answer makes nothing known; that is not to be taken for nothing there. */
+const told = <T>(answer: Promise<T>): Promise<T> =>
+  answer.catch((error: Error) => {
+    throw new ApiError(503, 'NOT_AVAILABLE', error.message, {}, error)
+  })
+
 function neighborRoutes(app: TypedApp): void {
   const { config, plane, store } = app.agent
   app.get(
     '/bgp/neighbors',
     { config: { volatile: true }, schema: { summary: 'All neighbors', response: { 200: schema.NeighborList } } },
     async (_request, reply) => {
-      const live = new Map((await plane.bgp.neighbors()).map((it) => [it.address, it]))
+      const live = new Map((await told(plane.bgp.neighbors())).map((it) => [it.address, it]))
       return sendList<NeighborRow>(reply, store, {
         key: 'neighbors',
         page: (db, last) => queries(db).neighborPage.all({ after: last?.id ?? 0 }),

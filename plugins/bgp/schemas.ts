@@ -15,7 +15,10 @@ export const NeighborInput = Type.Object({
   md5_key: Type.Optional(Type.String({ maxLength: 128, description: 'TCP-MD5 (RFC 2385); never returned' })),
   bfd_enabled: Type.Optional(Type.Boolean()),
   bfd_interval_ms: Type.Optional(Type.Integer({ minimum: 50, maximum: 60_000 })),
-  bfd_multiplier: Type.Optional(Type.Integer({ minimum: 1, maximum: 255 })),
+  // RFC 5880 allows 1, bfdd does not.
+  bfd_multiplier: Type.Optional(
+    Type.Integer({ minimum: 2, maximum: 255, description: 'with 1, one lost packet would end the session' }),
+  ),
 })
 export const Neighbor = Type.Object({
   id: Type.String(),

@@ -9,6 +9,9 @@ import { sessions } from './tables.ts'
 
 /** A session that comes up spends milliseconds in OpenSent and OpenConfirm; what lies between two looks is not seen. */
 const EVERY_MS = 250
+/** What hundreds of neighbors say takes long to read: so many times as long nothing is looked at, but never longer than the most. */
+const RESTS = 20
+const MOST_MS = 5000
 /** Without a session these two take turns, each time that a connection is tried. */
 const TRYING: readonly string[] = ['Connect', 'Active']
 
@@ -27,14 +30,18 @@ export function watchSessions({ read, plane, mutate, now, log }: AreaContext): S
     }
   }
 
-  const clock = setInterval(() => {
-    if (looking || queries(read).speaker.get() === undefined) return
-    looking = look().finally(() => {
-      looking = undefined
+  let clock = setTimeout(turn, EVERY_MS)
+  let stopped = false
+  function turn(): void {
+    const since = performance.now()
+    looking = (queries(read).speaker.get() === undefined ? Promise.resolve() : look()).then(() => {
+      const rest = RESTS * (performance.now() - since)
+      if (!stopped) clock = setTimeout(turn, Math.min(MOST_MS, Math.max(EVERY_MS, rest)))
     })
-  }, EVERY_MS)
+  }
   return async () => {
-    clearInterval(clock)
+    stopped = true
+    clearTimeout(clock)
     await looking
   }
 }

@@ -1,13 +1,14 @@
 /** What is written to a real bgpd is read back as the same, whatever it is: else every comparison would find a difference. */
-import { chmodSync, mkdtempSync, rmSync } from 'node:fs'
+import { chmodSync, lstatSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as wait } from 'node:timers/promises'
 import fc from 'fast-check'
 import t from 'tap'
 import '../../../test/inside.ts'
 import { whyNoBgp } from '../../../test/frr.ts'
 import { passages } from '../../entry.ts'
-import { KernelRefusal } from '../../plane.ts'
+import { GroundLost, KernelRefusal } from '../../plane.ts'
 import { openFrr } from '../driver.ts'
 import {
   type BgpEntry,
@@ -20,7 +21,7 @@ import {
   type Families,
   type Speaker,
 } from '../entries.ts'
-import { DAEMONS, endDaemon } from '../session.ts'
+import { DAEMONS, endDaemon, otherZebra, pidOf } from '../session.ts'
 
 const skip = whyNoBgp()
 const RUNS = Number(process.env.BGP_RUNS ?? 12)
@@ -161,7 +162,7 @@ function rendered({
 
 t.test(
   'whatever is applied is observed as the same, step by step, and undone',
-  { skip, timeout: 110_000 },
+  { skip, timeout: Number(process.env.TAP_TIMEOUT ?? 240) * 1000 - 10_000 },
   async (t) => {
     const runDir = join(mkdtempSync(join(tmpdir(), 'frr-')), 'frr')
     const places = { binDir: '/usr/lib/frr', runDir }
@@ -185,6 +186,11 @@ t.test(
       { numRuns: RUNS, seed: Number(process.env.SEED ?? 7), endOnFailure: true },
     )
     t.pass(`${RUNS} configurations`)
+    const owners = (dir: string, of: RegExp) =>
+      readdirSync(dir).flatMap((name) => (of.test(name) ? [lstatSync(join(dir, name)).uid] : []))
+    t.same(new Set(owners(join(runDir, '..'), /^frr\./)), new Set([0]), 'what root writes is where only root may write')
+    t.notOk(owners(runDir, /./).includes(0), 'root writes nothing where the daemons may')
+    t.equal(await otherZebra(places), undefined, 'our own zebra is no other')
 
     const bad = bgpNeighbor({
       speaker: MAIN,
@@ -207,6 +213,20 @@ t.test(
     const wanted = [...held, extra, bad]
     t.same(passages(await driver.observe(wanted), wanted), [], 'what waits is no difference')
     held = wanted
+    const bgpd = Number(pidOf(places, 'bgpd'))
+    process.kill(bgpd, 'SIGSTOP')
+    const cut = driver.apply(
+      passages(held, [...held, bgpPrefixList(100, [{ permit: true, prefix: '10.0.0.0/8', ge: 0, le: 0 }])]),
+    )
+    process.kill(bgpd, 'SIGKILL')
+    await t.rejects(cut, GroundLost, 'nothing is in force of what bgpd did not live to do')
+    t.same(await driver.observe(held), [])
+    held = []
+    await goTo([extra])
+    await goTo([])
+    while (DAEMONS.some((name) => pidOf(places, name) !== undefined)) await wait(100)
+    t.pass('with nothing to say they end')
+    await goTo([extra])
     await goTo([])
   },
 )

@@ -75,8 +75,8 @@ export interface Bird {
   configure(protocols: string): void
   /** As `show route all` has it, by prefix; undefined for none from the node. */
   route(prefix: string): string | undefined
-  /** `Established` and the like, and since when. */
-  state(protocol: string): { state: string; since: string }
+  /** `Established` and the like, and since when (ms). */
+  state(protocol: string): { state: string; since: number }
   kill(signal: NodeJS.Signals): void
 }
 
@@ -130,8 +130,25 @@ export async function bird(t: Scope, ns: Netns, protocols: string, routerId = PE
           .split('\n')
           .find((it) => it.startsWith(`${protocol} `)) ?? ''
       const [, since = '', state = ''] = /(\d{4}-\d\d-\d\d \S+)\s+(\w*)/.exec(line) ?? []
-      return { state, since }
+      return { state, since: Date.parse(since.replace(' ', 'T')) }
     },
     kill: (signal) => void child.kill(signal),
   }
+}
+
+/** bird makes the time of day from another clock anew each time. */
+const CLOCKS_MS = 2000
+
+/** Since when the session is established; waits until one that took its place would be told apart from it. */
+export function steady(speaker: Bird, protocol: string): Promise<number> {
+  return until(`${protocol} has been established for a while`, () => {
+    const { state, since } = speaker.state(protocol)
+    return state === 'Established' && Date.now() - since > CLOCKS_MS + 500 && since
+  })
+}
+
+/** Whether it is still the session that was established at `since`. */
+export function sameSession(speaker: Bird, protocol: string, since: number): boolean {
+  const now = speaker.state(protocol)
+  return now.state === 'Established' && Math.abs(now.since - since) < CLOCKS_MS
 }
