@@ -45,7 +45,7 @@ export interface WorkloadNode {
   /** Resolves when the port of each guest belongs to a network. */
   inNetwork(...guests: readonly Guest[]): Promise<void>
   /** The first event of a type, from the beginning on; waits for it. */
-  event(type: string): Promise<Record<string, unknown>>
+  event(type: string, holds?: (data: Record<string, unknown>) => boolean): Promise<Record<string, unknown>>
 }
 
 /** Starts the agent with its bridges. */
@@ -66,7 +66,7 @@ export async function workloadNode(t: Scope, options: Partial<AgentOptions> = {}
     unguarded: (...guests) => portsUntil(agent, (nets) => guests.every(({ port }) => !nets.has(port))),
     open: (...guests) => portsUntil(agent, (nets) => guests.every(({ port }) => nets.get(port) === 0)),
     inNetwork: (...guests) => portsUntil(agent, (nets) => guests.every(({ port }) => (nets.get(port) ?? 0) > 0)),
-    event: (type) => firstEvent(agent, type),
+    event: (type, holds) => firstEvent(agent, type, holds),
   }
 }
 
@@ -83,7 +83,11 @@ async function portsUntil({ call }: RunningAgent, wanted: (nets: Map<string, num
   }
 }
 
-function firstEvent({ socket }: RunningAgent, type: string): Promise<Record<string, unknown>> {
+function firstEvent(
+  { socket }: RunningAgent,
+  type: string,
+  holds: (data: Record<string, unknown>) => boolean = () => true,
+): Promise<Record<string, unknown>> {
   return new Promise((resolve, reject) => {
     const request = http.get({ socketPath: socket, path: `/control/v1/events?since=0&types=${type}`, agent: false })
     const timer = setTimeout(() => request.destroy(new Error(`no event ${type} within 20 s`)), 20_000)
@@ -94,7 +98,9 @@ function firstEvent({ socket }: RunningAgent, type: string): Promise<Record<stri
       response.on('data', (part: string) => {
         text += part
         const lines = text.split('\n').slice(0, -1)
-        const event = lines.map((line) => (line === '' ? {} : JSON.parse(line))).find((one) => one.type === type)
+        const event = lines
+          .map((line) => (line === '' ? {} : JSON.parse(line)))
+          .find((one) => one.type === type && holds(one.data))
         if (event === undefined) return
         clearTimeout(timer)
         resolve(event)

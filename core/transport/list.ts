@@ -13,6 +13,8 @@ export interface Pages<Row> {
   key: string
   /** What the answer says before the collection, seen at the same moment. */
   head?(db: Db): object
+  /** The same where it may be long, and takes its time. */
+  longHead?(db: Db): Promise<object>
   /** Rows of a page, where one costs more than a row of a table; default PAGE. */
   size?: number
   /** At most that many rows after `last` (from the start without one), in the order of the list; fewer end it. */
@@ -32,7 +34,7 @@ export async function sendList<Row>(
 ): Promise<never> {
   const first = pages.page(store.read, undefined)
   const answered =
-    first.length < (pages.size ?? PAGE)
+    first.length < (pages.size ?? PAGE) && pages.longHead === undefined
       ? reply.send({ ...pages.head?.(store.read), [pages.key]: first.flatMap((row) => pages.view(row) ?? []) })
       : sendPieces(reply, await assemble(store, pages))
   // A handler that returns the reply has answered; Fastify's types know only handlers that return the payload.
@@ -48,10 +50,12 @@ function sendPieces(reply: Pick<FastifyReply, 'send' | 'type' | 'header'>, piece
 }
 
 /** The whole answer is made before any of it is sent: the snapshot is held briefly, and what fails is an error's answer. */
-async function assemble<Row>(store: Store, { key, head, page, view, size = PAGE }: Pages<Row>): Promise<Buffer[]> {
+async function assemble<Row>(store: Store, pages: Pages<Row>): Promise<Buffer[]> {
+  const { key, page, view, size = PAGE } = pages
   const snapshot = store.snapshot()
   try {
-    const before = JSON.stringify(head?.(snapshot.db) ?? {}).slice(0, -1)
+    const head = { ...pages.head?.(snapshot.db), ...(await pages.longHead?.(snapshot.db)) }
+    const before = JSON.stringify(head).slice(0, -1)
     const pieces = [Buffer.from(`${before}${before === '{' ? '' : ','}${JSON.stringify(key)}:[`)]
     let separator = ''
     for (let last: Row | undefined; ; ) {

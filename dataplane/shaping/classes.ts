@@ -53,6 +53,10 @@ export function shapeClasses(shape: Shape): Placed[] {
   })
 }
 
+/** Whether any class is asked for. */
+export const hasClass = ({ up, down, quota }: Shape): boolean =>
+  up !== undefined || down !== undefined || quota?.action === 'throttle'
+
 /** In a pool a class has what it is guaranteed and borrows the rest; alone it has all, because there is nobody to ask. */
 function limited({ rate, burst, guaranteed }: Rates, borrows: boolean): Omit<HtbClass, 'minor' | 'parent'> {
   const ceil = bytesOf(rate)
@@ -69,6 +73,15 @@ export const opened = (it: Placed): Placed => ({ ...it, rate: UNLIMITED, ceil: U
 /** A class of which only the place is known, while it is emptied. */
 export const openedAt = ({ shard, way, minor }: Pick<Placed, 'shard' | 'way' | 'minor'>): Placed =>
   opened({ shard, way, minor, parent: 0, rate: LEAST, ceil: LEAST, burst: FRAME, ceilBurst: FRAME })
+
+/** Whether the same is asked for at the same place. */
+export const sameAsked = (one: Placed, other: Placed): boolean =>
+  one.parent === other.parent &&
+  one.rate === other.rate &&
+  one.ceil === other.ceil &&
+  one.burst === other.burst &&
+  one.ceilBurst === other.ceilBurst &&
+  one.queue === other.queue
 
 /** Whether the kernel's class is what is asked for. */
 export function sameClass(state: ClassState, it: HtbClass): boolean {

@@ -8,7 +8,17 @@ import type { Entry, Passage } from '../entry.ts'
 import { KernelError } from '../libc.ts'
 import { type Driver, KernelRefusal, UncertainOutcome } from '../plane.ts'
 import { inSlices } from '../slices.ts'
-import { openedAt, type Placed, placeOf, poolClasses, sameClass, shapeClasses, shardOf } from './classes.ts'
+import {
+  hasClass,
+  openedAt,
+  type Placed,
+  placeOf,
+  poolClasses,
+  sameAsked,
+  sameClass,
+  shapeClasses,
+  shardOf,
+} from './classes.ts'
 import { isShaping, type Leftover, type RatePool, SHAPING_KINDS, type Shape, type ShapingEntry } from './entries.ts'
 import type { ShapeRow, ShapingMaps } from './maps.ts'
 import { SHAPE_SHARDS, SHAPE_SLOW } from './numbers.ts'
@@ -40,7 +50,7 @@ export function shapingDriver(parts: DriverParts): Driver {
   /** How the row of a MAC shall be. The programs have noted the port it is at, which stays. */
   function rowOf(entry: Shape): ShapeRow {
     const { mac, number, up, down, quota } = entry
-    const pair = shapeClasses(entry).length > 0 ? pairs.get(shardOf(entry)) : undefined
+    const pair = hasClass(entry) ? pairs.get(shardOf(entry)) : undefined
     return {
       home: maps.shapes.get(mac)?.home ?? 0,
       interface: entry.interface,
@@ -66,9 +76,9 @@ export function shapingDriver(parts: DriverParts): Driver {
 
   async function carryOut(diff: readonly Passage[]): Promise<void> {
     parts.listen()
-    const { coming, going } = classesOf(diff)
+    const { coming, going, shards } = await classesOf(diff)
     // Rows lead to devices by their numbers, also where no class is another.
-    for (const shard of shardsOf(diff)) await pairs.ensure(shard)
+    for (const shard of shards) await pairs.ensure(shard)
     await queues.put(coming)
     await queues.empty(going)
     const gone: string[] = []
@@ -181,23 +191,28 @@ function classesAsked(entry: Entry | undefined): Placed[] {
   return entry?.kind === 'rate_pool' ? poolClasses(entry as RatePool) : []
 }
 
-/** Where classes of what shall be are. */
-const shardsOf = (diff: readonly Passage[]): Set<number> =>
-  new Set(diff.flatMap(({ after }) => classesAsked(after).map(({ shard }) => shard)))
-
-/** What a change makes or makes other, and what it removes. */
-function classesOf(diff: readonly Passage[]) {
-  const coming = new Map(diff.flatMap(({ after }) => classesAsked(after)).map((it) => [placeOf(it), it]))
-  const had = diff.flatMap(({ before }) => classesAsked(before))
-  const going = had.filter((it) => !coming.has(placeOf(it)))
-  for (const it of diff.flatMap(({ before }) => (isWhole(before) ? classesAsked(before) : []))) {
-    const next = coming.get(placeOf(it))
-    if (next && JSON.stringify(next) === JSON.stringify(it)) coming.delete(placeOf(it))
-  }
-  const leftovers = diff.flatMap(({ before, after }) =>
-    before?.kind === 'leftover' && after === undefined && 'minor' in before.what ? [openedAt(before.what)] : [],
-  )
-  return { coming: [...coming.values()], going: [...going, ...leftovers] }
+/** What a change makes or makes other, what it removes, and where the classes of what shall be are. */
+async function classesOf(diff: readonly Passage[]) {
+  const asked = new Map<string, Placed>()
+  const had: { it: Placed; place: string; whole: boolean }[] = []
+  const going: Placed[] = []
+  const shards = new Set<number>()
+  await inSlices(diff, ({ before, after }) => {
+    for (const it of classesAsked(after)) {
+      asked.set(placeOf(it), it)
+      shards.add(it.shard)
+    }
+    const whole = isWhole(before)
+    for (const it of classesAsked(before)) had.push({ it, place: placeOf(it), whole })
+    if (before?.kind === 'leftover' && after === undefined && 'minor' in before.what) going.push(openedAt(before.what))
+  })
+  const same = new Set<string>()
+  await inSlices(had, ({ it, place, whole }) => {
+    const next = asked.get(place)
+    if (next === undefined) going.push(it)
+    else if (whole && sameAsked(next, it)) same.add(place)
+  })
+  return { coming: [...asked].flatMap(([place, it]) => (same.has(place) ? [] : [it])), going, shards }
 }
 
 /** What stands in the kernel as it says. */

@@ -6,7 +6,7 @@ import { mac, safeInteger, u16 } from '../bpf/port/layout.ts'
 import { struct } from '../bpf/port/struct.ts'
 
 export interface ShapeRow {
-  /** ifindex of the port that the program saw the MAC at, 0 for none. */
+  /** ifindex of the port without a net that the program saw the MAC at, 0 for none. */
   home: number
   interface: number
   near: number

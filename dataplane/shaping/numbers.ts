@@ -36,6 +36,5 @@ export const QUOTA_EXCEEDED = 2
 /** Words of map `quota_clock`. */
 export const QUOTA_CLOCK_END = 0
 export const QUOTA_CLOCK_MONTH = 1
-export const QUOTA_CLOCK_NEXT = 2
 export const QUOTA_CLOCK_ROWS = 4
 export const QUOTA_EVENT_BYTES = 65_536

@@ -65,8 +65,10 @@ export class Pairs {
     const known = this.#ready.get(shard)
     if (known !== undefined) return known
     const pair = await this.#find(shard)
-    if (pair === undefined)
-      throw new KernelRefusal(`the interfaces ${nearName(shard)} and ${farName(shard)} are missing`)
+    if (pair === undefined) {
+      const both = `${nearName(shard)} and ${farName(shard)}`
+      throw new KernelRefusal(`the interfaces ${both} are missing; they are put back within a minute, try again`)
+    }
     for (const end of ['near', 'far'] as const) await this.#equip(pair[end], end)
     this.#ready.set(shard, pair)
     return pair

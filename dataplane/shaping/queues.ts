@@ -4,6 +4,7 @@ import type { Netlink } from '../netlink/socket.ts'
 import { askClass, decodeClass, deleteClass, listClasses, putClass } from '../netlink/tc.ts'
 import type { Message, Received } from '../netlink/wire.ts'
 import { KernelRefusal } from '../plane.ts'
+import { inSlices } from '../slices.ts'
 import { opened, type Placed, placeOf, WAYS, type Way } from './classes.ts'
 import { endOf, type Pairs } from './pairs.ts'
 
@@ -25,6 +26,7 @@ export class Queues {
   /** Makes the classes what they shall be, on pairs that are ready, those first that others lie in. @throws KernelError, KernelRefusal */
   async put(classes: readonly Placed[]): Promise<void> {
     await this.#haveParents(classes)
+    await this.#unplace(classes)
     const inTurn = [...classes].sort((a, b) => a.parent - b.parent)
     await this.#send(this.#puts(inTurn))
   }
@@ -32,14 +34,33 @@ export class Queues {
   /** The kernel puts a class whose parent is missing at the root and says nothing: a member would escape its pool. */
   async #haveParents(classes: readonly Placed[]): Promise<void> {
     const coming = new Set(classes.map(placeOf))
-    const parents = classes
-      .filter(({ parent }) => parent !== 0)
-      .map(({ shard, way, parent }) => ({ shard, way, minor: parent }))
-      .filter((it) => !coming.has(placeOf(it)))
-    const needed = [...new Map(parents.map((it) => [placeOf(it), it])).values()]
-    const answers = await this.#netlink.askEach(needed.map((it) => askClass(this.#end(it), it.minor)))
+    const needed = new Map<string, Place>()
+    await inSlices(classes, ({ shard, way, parent }) => {
+      const it = { shard, way, minor: parent }
+      const place = placeOf(it)
+      if (parent !== 0 && !coming.has(place)) needed.set(place, it)
+    })
+    const answers = await this.#netlink.askEach([...needed.values()].map((it) => askClass(this.#end(it), it.minor)))
     const missing = answers.find((it) => it instanceof KernelError)
-    if (missing) throw new KernelRefusal('the class of the pool is missing: somebody has removed it')
+    if (missing)
+      throw new KernelRefusal(
+        'the class of the pool is missing: somebody has removed it; it is put back within a minute, try again',
+      )
+  }
+
+  /** The kernel never moves a class to another parent: one that lies elsewhere is emptied and removed first. */
+  async #unplace(classes: readonly Placed[]): Promise<void> {
+    const answers = await this.#netlink.askEach(classes.map((it) => askClass(this.#end(it), it.minor)))
+    const elsewhere: Placed[] = []
+    await inSlices(classes.entries(), ([at, it]) => {
+      const answer = answers[at]
+      if (answer === undefined || answer instanceof KernelError) return
+      const state = decodeClass(answer.payload)
+      if (state && state.parent !== it.parent) elsewhere.push(it)
+    })
+    if (elsewhere.length === 0) return
+    await this.empty(elsewhere)
+    await this.remove(elsewhere)
   }
 
   /** Lets everything out that waits in the classes, and resolves when nothing does. */

@@ -7,7 +7,6 @@ import {
   QUOTA_BLOCK,
   QUOTA_CLOCK_END,
   QUOTA_CLOCK_MONTH,
-  QUOTA_CLOCK_NEXT,
   QUOTA_EXCEEDED,
   QUOTA_LIMIT,
   QUOTA_MONTH,
@@ -58,8 +57,9 @@ export class Quotas {
       // Without a limit the program passes the slot by.
       this.#set(slot, QUOTA_LIMIT, 0n)
       const current = Number(this.#clock.get(QUOTA_CLOCK_MONTH))
-      this.#set(slot, QUOTA_MONTH, BigInt(current))
-      this.#set(slot, QUOTA_USED, BigInt(stored.month === current ? stored.used : 0))
+      // A clock that is early, as before NTP has set it, reopens no month.
+      this.#set(slot, QUOTA_MONTH, BigInt(Math.max(current, stored.month)))
+      this.#set(slot, QUOTA_USED, BigInt(stored.month >= current ? stored.used : 0))
       this.#set(slot, QUOTA_NUMBER, BigInt(number))
     }
     this.#set(slot, QUOTA_ACTION, BigInt(ACTIONS[action]))
@@ -81,13 +81,12 @@ export class Quotas {
   }
 
   /**
-   * Tells the programs which month it is and when the next begins, as a number of CLOCK_MONOTONIC. In this order no program
-   * that reads in between takes one month for another.
+   * Tells the programs which month it is and when the next begins, as a number of CLOCK_MONOTONIC. A program reads the month
+   * first and adds one when its end is over: in this order it takes no month for a later one.
    */
   setMonth(month: number, endNs: bigint): void {
-    this.#clock.set(QUOTA_CLOCK_MONTH, BigInt(month))
     this.#clock.set(QUOTA_CLOCK_END, endNs)
-    this.#clock.set(QUOTA_CLOCK_NEXT, BigInt(month + 1))
+    this.#clock.set(QUOTA_CLOCK_MONTH, BigInt(month))
   }
 
   close(): void {

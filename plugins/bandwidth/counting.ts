@@ -84,11 +84,10 @@ function stored(tx: Db, rows: readonly QuotaRow[], counting: Counting): Change<u
 export function stepOf(row: QuotaRow, counting: Counting): Step | undefined {
   const { used, month } = usedOf(row, counting)
   if (used === row.used && month === row.month) return undefined
-  const status = statusOf(row.limit, used)
-  const rank = { ok: 0, warning: 1, exceeded: 2 }
-  const told = rank[status] > rank[month === row.month ? row.status : 'ok']
-  const type = told ? `quota.${status}` : month !== row.month ? 'quota.reset' : undefined
-  if (type === undefined) return { used, month }
-  const event = { type, resource: `/api/v1/bandwidth/quotas/${row.mac}`, data: toQuota(row, counting) }
-  return { used, month, event }
+  const to = statusOf(row.limit, used)
+  // Every month begins with ok, also where nobody saw it.
+  const from = month === row.month || to === 'ok' ? row.status : 'ok'
+  if (from === to) return { used, month }
+  const data = { ...toQuota(row, counting), from, to }
+  return { used, month, event: { type: 'quota.state_changed', resource: `/api/v1/bandwidth/quotas/${row.mac}`, data } }
 }

@@ -76,7 +76,9 @@ function shapeEntries(db: Db, row: ShapeRow | undefined): Entry[] {
 function ratesOf(limit: LimitRow | undefined, member: MemberRow | undefined, total?: number): Rates | undefined {
   const ceilings = [limit?.rate, member?.rate, total].filter((rate) => rate !== undefined && rate > 0) as number[]
   if ((limit === undefined && member === undefined) || ceilings.length === 0) return undefined
-  return { rate: Math.min(...ceilings), burst: limit?.burst ?? 0, guaranteed: limit?.guaranteed ?? 0 }
+  // Only what names the pool has been held against its total (checkGuarantees).
+  const guaranteed = limit && limit.poolId !== '' ? limit.guaranteed : 0
+  return { rate: Math.min(...ceilings), burst: limit?.burst ?? 0, guaranteed }
 }
 
 function quotaEntry({ slot, seq, limit, action, enforced, used, month }: QuotaRow): QuotaEntry {

@@ -1,5 +1,5 @@
 import { Type } from 'typebox'
-import { Limit, Pool, Quota } from './schemas.ts'
+import { Limit, Pool, Quota, QuotaStatus } from './schemas.ts'
 
 const Id = Type.Object({ id: Type.String() })
 const Member = Type.Object({ pool_id: Type.String(), member_mac: Type.String() })
@@ -9,16 +9,14 @@ export const events = {
   'limit.created': Limit,
   'limit.updated': Limit,
   'limit.deleted': Id,
-  'rate_pool.created': Pool,
-  'rate_pool.updated': Pool,
-  'rate_pool.deleted': Id,
-  'rate_pool.member_added': Member,
-  'rate_pool.member_updated': Member,
-  'rate_pool.member_removed': Member,
+  'bandwidth_pool.created': Pool,
+  'bandwidth_pool.updated': Pool,
+  'bandwidth_pool.deleted': Id,
+  'pool_member.added': Member,
+  'pool_member.updated': Member,
+  'pool_member.removed': Member,
   'quota.created': Quota,
   'quota.updated': Quota,
   'quota.deleted': Id,
-  'quota.warning': Quota,
-  'quota.exceeded': Quota,
-  'quota.reset': Quota,
+  'quota.state_changed': Type.Object({ ...Quota.properties, from: QuotaStatus, to: QuotaStatus }),
 }

@@ -39,7 +39,10 @@ export function findPool(db: Db, id: string): PoolRow {
 export function checkGuarantees(tx: Db, { id, total }: Pick<PoolRow, 'id' | 'total'>): void {
   const sum = queries(tx).guaranteed.get({ pool: id })?.sum ?? 0
   if (sum > total) {
-    throw conflict('OVERCOMMITTED', `pool ${id} has ${total} bit/s, and its members would be guaranteed ${sum}`)
+    throw conflict(
+      'OVERCOMMITTED',
+      `pool ${id} has ${total} bit/s, and its members would be guaranteed ${sum}; raise total_bps or lower guaranteed_bps`,
+    )
   }
 }
 

@@ -13,8 +13,7 @@ export const shardRef = (shard: number): Ref => ({ area: AREA, id: `shard/${shar
 export const CEILING_REF: Ref = { area: AREA, id: 'ceiling' }
 
 /**
- * Brings the place of a MAC to what is stored of it, and tells what may render otherwise now. `unless` is the number that
- * it may not get: a class that is being emptied.
+ * Brings the place of a MAC to what is stored of it, and tells what may render otherwise now.
  * @throws ApiError 409 when there is no class left
  */
 export function place(tx: Db, mac: string): Ref[] {
@@ -37,9 +36,15 @@ export function place(tx: Db, mac: string): Ref[] {
   return [shardRef(shard), macRef(mac)]
 }
 
-/** `place` for several; nothing is told twice. */
+/**
+ * `place` for several; nothing is told twice. A number that one gives back is no other's within the change, because its class
+ * still stands in the kernel: first go those that keep a row.
+ */
 export function placeAll(tx: Db, macs: Iterable<string>): Ref[] {
-  const refs = [...new Set(macs)].flatMap((mac) => place(tx, mac))
+  const { limitOf, member, quotaOf } = queries(tx)
+  const keeps = (mac: string) => Number(Boolean(limitOf.get({ mac }) || member.get({ mac }) || quotaOf.get({ mac })))
+  const inTurn = [...new Set(macs)].map((mac) => ({ mac, keeps: keeps(mac) })).sort((a, b) => b.keeps - a.keeps)
+  const refs = inTurn.flatMap(({ mac }) => place(tx, mac))
   return [...new Map(refs.map((ref) => [ref.id, ref])).values()]
 }
 

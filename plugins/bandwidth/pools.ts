@@ -2,24 +2,59 @@
 import { eq } from 'drizzle-orm'
 import type { Change, Db } from '../../core/area.ts'
 import { conflict, limitReached, notFound } from '../../core/errors.ts'
+import { PAGE } from '../../core/transport/list.ts'
+import { atOnce, type Steps } from '../../dataplane/slices.ts'
 import { checkGuarantees, checkRate, findPool, printable, readMac } from './input.ts'
 import { type Bounds, otherPool } from './limits.ts'
 import { macRef, place, placeAll, placePool, poolRef } from './place.ts'
 import { queries } from './queries.ts'
 import type { MemberInput, Pool, PoolInput } from './schemas.ts'
-import { members, type PoolRow, pools } from './tables.ts'
+import { type LimitRow, type MemberRow, members, type PoolRow, pools } from './tables.ts'
+
+/** Rows after which others may have their turn. */
+const STEP = 100
 
 const resource = (id: string) => `/api/v1/bandwidth/pools/${id}`
 
-export function toPool(db: Db, { id, name, total }: PoolRow): Pool {
+/** Every pool as the wire shows it. */
+export function* allPools(db: Db): Steps<Pool[]> {
+  const shown: Pool[] = []
+  for (const row of queries(db).pools.all()) {
+    shown.push(yield* poolView(db, row))
+    yield
+  }
+  return shown
+}
+
+function* poolView(db: Db, { id, name, total }: PoolRow): Steps<Pool> {
   const ceilings = new Map<string, number>()
-  for (const { mac, rate } of queries(db).membersIn.all({ pool: id })) ceilings.set(mac, rate)
-  for (const { mac, rate } of queries(db).limitsIn.all({ pool: id })) {
+  const { memberPage, limitInPage } = queries(db)
+  for (const { mac, rate } of paged<Pick<MemberRow, 'mac' | 'rate'>>((last) =>
+    memberPage.all({ pool: id, after: last?.mac ?? '' }),
+  )) {
+    ceilings.set(mac, rate)
+    if (ceilings.size % STEP === 0) yield
+  }
+  let many = 0
+  for (const { mac, rate } of paged<Pick<LimitRow, 'seq' | 'mac' | 'rate'>>((last) =>
+    limitInPage.all({ pool: id, after: last?.seq ?? 0 }),
+  )) {
     const other = ceilings.get(mac) ?? 0
     ceilings.set(mac, rate && other ? Math.min(rate, other) : rate || other)
+    if (++many % STEP === 0) yield
   }
   const allocated = [...ceilings.values()].reduce((sum, rate) => sum + rate, 0)
   return { ID: id, Name: name, TotalBps: total, AllocatedBps: allocated, Members: [...ceilings.keys()].sort() }
+}
+
+/** All rows, of which `page` reads PAGE after the last. */
+function* paged<Row>(page: (last: Row | undefined) => Row[]): Generator<Row> {
+  for (let last: Row | undefined; ; ) {
+    const rows = page(last)
+    yield* rows
+    if (rows.length < PAGE) return
+    last = rows.at(-1)
+  }
 }
 
 /** Makes a pool, or gives the one of this id another total and name. @throws ApiError 400, 409 */
@@ -36,7 +71,7 @@ export function putPool(
   return {
     result: { status, id },
     touch,
-    events: [{ type: `rate_pool.${status}`, resource: resource(id), data: toPool(tx, row) }],
+    events: [{ type: `bandwidth_pool.${status}`, resource: resource(id), data: atOnce(poolView(tx, row)) }],
   }
 }
 
@@ -69,7 +104,7 @@ export function deletePool(tx: Db, id: string): Change<{ status: 'deleted'; id: 
   return {
     result: { status: 'deleted', id },
     touch: [...placeAll(tx, macs), poolRef(row.number)],
-    events: [{ type: 'rate_pool.deleted', resource: resource(id), data: { id } }],
+    events: [{ type: 'bandwidth_pool.deleted', resource: resource(id), data: { id } }],
   }
 }
 
@@ -93,7 +128,7 @@ export function putMember(
   return {
     result: { status, ...data },
     touch: place(tx, mac),
-    events: [{ type: `rate_pool.member_${status}`, resource: resource(poolId), data }],
+    events: [{ type: `pool_member.${status}`, resource: resource(poolId), data }],
   }
 }
 
@@ -118,6 +153,6 @@ export function deleteMember(
   return {
     result: { status: 'removed', ...data },
     touch: place(tx, mac),
-    events: [{ type: 'rate_pool.member_removed', resource: resource(id), data }],
+    events: [{ type: 'pool_member.removed', resource: resource(id), data }],
   }
 }

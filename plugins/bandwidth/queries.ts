@@ -1,5 +1,5 @@
 /** The statements of the area, prepared once per connection. */
-import { asc, count, eq, gt, ne, sql } from 'drizzle-orm'
+import { and, asc, count, eq, gt, ne, sql } from 'drizzle-orm'
 import { prepared } from '../../core/state/prepared.ts'
 import { PAGE } from '../../core/transport/list.ts'
 import { ceilings, limits, members, pools, quotas, shapes, shards } from './tables.ts'
@@ -30,6 +30,13 @@ export const queries = prepared((db) => ({
     .from(limits)
     .where(sql`${limits.poolId} <> '' and ${limits.poolId} = ${given('pool')}`)
     .orderBy(asc(limits.mac))
+    .prepare(),
+  limitInPage: db
+    .select({ seq: limits.seq, mac: limits.mac, rate: limits.rate })
+    .from(limits)
+    .where(sql`${limits.poolId} <> '' and ${limits.poolId} = ${given('pool')} and ${limits.seq} > ${given('after')}`)
+    .orderBy(asc(limits.seq))
+    .limit(PAGE)
     .prepare(),
   guaranteed: db
     .select({ sum: sql<number>`coalesce(sum(guaranteed_bps), 0)`.mapWith(Number) })
@@ -71,6 +78,13 @@ export const queries = prepared((db) => ({
     .from(members)
     .where(eq(members.poolId, given('pool')))
     .orderBy(asc(members.mac))
+    .prepare(),
+  memberPage: db
+    .select({ mac: members.mac, rate: members.rate })
+    .from(members)
+    .where(and(eq(members.poolId, given('pool')), gt(members.mac, given('after'))))
+    .orderBy(asc(members.mac))
+    .limit(PAGE)
     .prepare(),
   removeMember: db
     .delete(members)

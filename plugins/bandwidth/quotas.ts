@@ -20,9 +20,9 @@ export interface Counting {
   now: Date
 }
 
-/** Bytes of the month that `now` is in: as counted, or as last written down where nothing is. */
+/** Bytes of the month that `now` is in, or of a later one that was begun (D118): as counted, or else as last written down. */
 export function usedOf({ slot, seq, used, month }: QuotaRow, { usageOf, now }: Counting): Usage {
-  const current = monthOf(now).month
+  const current = Math.max(monthOf(now).month, month)
   const counted = usageOf({ slot, number: seq }) ?? { used, month }
   return { used: counted.month >= current ? counted.used : 0, month: current }
 }
@@ -67,8 +67,6 @@ export function putQuota(
   const row = { mac, limit, action, enforced }
   const stays = before?.mac === mac
   if (!before && (queries(tx).quotaCount.get()?.many ?? 0) >= max) throw limitReached('quotas', max)
-  // Another MAC begins anew, which another number tells the kernel.
-  if (before && !stays) tx.delete(quotas).where(eq(quotas.id, input.id)).run()
   const stored = stays ? changed(tx, before, row, counting) : made(tx, input.id, row, counting)
   const quota = toQuota(stored, counting)
   const status = before ? 'updated' : 'created'
@@ -81,8 +79,10 @@ export function putQuota(
 
 type Fields = Pick<QuotaRow, 'mac' | 'limit' | 'action' | 'enforced'>
 
+/** Another MAC begins anew, in another slot: an undo finds what the one before has counted where it was. */
 function made(tx: Db, id: string, fields: Fields, { now }: Counting): QuotaRow {
   const fresh = { id, slot: freeSlot(tx), used: 0, month: monthOf(now).month, status: 'ok' as const }
+  tx.delete(quotas).where(eq(quotas.id, id)).run()
   return tx
     .insert(quotas)
     .values({ ...fresh, ...fields })

@@ -2,9 +2,10 @@
 import type { TypedApp } from '../../core/area.ts'
 import { sendList } from '../../core/transport/list.ts'
 import { carryOut } from '../../core/transport/mutation.ts'
+import { stepwise } from '../../dataplane/slices.ts'
 import { readMac } from './input.ts'
 import { type Bounds, deleteLimit, limitOfMac, putLimit, toLimit } from './limits.ts'
-import { deleteMember, deletePool, putMember, putPool, toPool } from './pools.ts'
+import { allPools, deleteMember, deletePool, putMember, putPool } from './pools.ts'
 import { queries } from './queries.ts'
 import { type Counting, deleteQuota, findQuota, putQuota, toQuota } from './quotas.ts'
 import * as schema from './schemas.ts'
@@ -39,11 +40,7 @@ export function routes(app: TypedApp): void {
       if (mac !== undefined) return limitOfMac(store.read, mac) as never
       return sendList<LimitRow>(reply, store, {
         key: 'limits',
-        head: (db) => ({
-          pools: queries(db)
-            .pools.all()
-            .map((row) => toPool(db, row)),
-        }),
+        longHead: async (db) => ({ pools: await stepwise(allPools(db)) }),
         page: (db, last) => queries(db).limitPage.all({ after: last?.seq ?? 0 }),
         view: toLimit,
       })

@@ -5,13 +5,15 @@ const MOST = Number.MAX_SAFE_INTEGER
 const Rate = (description: string) => Type.Integer({ minimum: 1, maximum: MOST, description })
 const Count = (description: string) => Type.Integer({ minimum: 0, maximum: MOST, description })
 const Mac = AddressText
+/** An id of the operator's own (D7). */
+const Id = Type.String({ pattern: '^(?!(?:pools|quotas|default|batch)$)[A-Za-z0-9][A-Za-z0-9._-]{0,63}$' })
 
 export const Direction = StringEnum(['up', 'down', 'both'], { description: 'up: what the MAC sends' })
 export const Action = StringEnum(['notify', 'throttle', 'block'])
 export const QuotaStatus = StringEnum(['ok', 'warning', 'exceeded'])
 
 export const LimitInput = Type.Object({
-  id: Name,
+  id: Id,
   target_mac: Mac,
   interface_id: Type.Optional(
     Type.Integer({ minimum: 0, maximum: 0x7fffffff, description: 'ifindex of the only port it is for; 0 is any' }),
@@ -20,7 +22,7 @@ export const LimitInput = Type.Object({
   burst_bytes: Type.Optional(Count('bytes at once after a silence; 0 or left out: 10 ms at the rate, at least 15000')),
   guaranteed_bps: Type.Optional(Count('of its pool, what is there for this MAC alone')),
   direction: Type.Optional(Direction),
-  pool_id: Type.Optional(Type.String({ maxLength: 63, description: 'empty: none' })),
+  pool_id: Type.Optional(Type.String({ maxLength: 64, description: 'empty: none' })),
 })
 export const Limit = Type.Object({
   id: Type.String(),
@@ -40,17 +42,17 @@ export const Pool = Type.Object({
   Members: Type.Array(Type.String(), { description: 'MACs' }),
 })
 export const PoolInput = Type.Object({
-  id: Name,
+  id: Id,
   total_bps: Rate('bits a second, each way'),
   name: Type.Optional(Type.Union([Type.Literal(''), Name])),
 })
 export const MemberInput = Type.Object({
-  pool_id: Type.String({ maxLength: 63 }),
+  pool_id: Type.String({ maxLength: 64 }),
   member_mac: Mac,
   rate_bps: Type.Optional(Count('ceiling of the member in the pool; 0 or left out: the total')),
 })
 export const QuotaInput = Type.Object({
-  id: Name,
+  id: Id,
   mac: Mac,
   monthly_limit_bytes: Rate('bytes, both ways together'),
   action: Type.Optional(Action),

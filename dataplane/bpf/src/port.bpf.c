@@ -86,7 +86,7 @@ SEC("tc") int port_in(struct __sk_buff *skb)
 
 	skb->mark = STRATUM_STAMP | sender.routed | sender.net;
 
-	reason = limit_up(skb, f.source, &queue);
+	reason = limit_up(skb, sender.net, f.source, &queue);
 	if (reason)
 		return drop(reason);
 
@@ -121,7 +121,7 @@ SEC("tc") int port_out(struct __sk_buff *skb)
 	if (reason)
 		return drop(reason);
 
-	reason = limit_down(skb, &queue);
+	reason = limit_down(skb, net, &queue);
 	if (reason)
 		return drop(reason);
 

@@ -16,7 +16,7 @@ struct {
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } quotas SEC(".maps");
 
-/* Agent: which month it is, when that ends (CLOCK_MONOTONIC), and which comes then; QUOTA_CLOCK_*. */
+/* Agent: when the month ends (CLOCK_MONOTONIC), and which it is, written in this order; QUOTA_CLOCK_*. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -53,11 +53,12 @@ static __always_inline __u64 clock_word(__u32 which)
 	return word ? *(volatile __u64 *)word : 0;
 }
 
+/* The month first: with the end of an earlier one it would be a month that is not yet. */
 static __always_inline __u64 month_now(void)
 {
-	int over = bpf_ktime_get_ns() >= clock_word(STRATUM_QUOTA_CLOCK_END);
+	__u64 month = clock_word(STRATUM_QUOTA_CLOCK_MONTH);
 
-	return clock_word(over ? STRATUM_QUOTA_CLOCK_NEXT : STRATUM_QUOTA_CLOCK_MONTH);
+	return month + (bpf_ktime_get_ns() >= clock_word(STRATUM_QUOTA_CLOCK_END));
 }
 
 /* Not inline, so that the type information of the object shows the struct. */

@@ -12,7 +12,7 @@
 #include "tenant.h"
 
 struct shape {
-	/* Program: ifindex of the port that the MAC sends by; 0 when not known. */
+	/* Program: ifindex of the port without a net that the MAC sends by; 0 when not known. In a net, see endpoint_of(). */
 	__u32 home;
 	/* Only what passes this port is limited; 0 for any. */
 	__u32 interface;
@@ -79,20 +79,29 @@ static __always_inline struct shape *shape_of(__u64 mac)
 	return bpf_map_lookup_elem(&shapes, &mac);
 }
 
-/* 0 or the reason against a frame of a MAC that has a row; fills in its queue, device 0 for none. */
-static __noinline int judge_shape(struct __sk_buff *skb, struct shape *row, struct queue *queue, int up)
+/* ifindex of the port that the MAC is at in its net; 0 when not known. Two nets may have the same MAC. */
+static __always_inline __u32 home_of(__u32 net, __u64 mac, const struct shape *row)
+{
+	struct endpoint *bound;
+
+	if (!net)
+		return row ? row->home : 0;
+	bound = endpoint_of(net, mac);
+	return bound ? bound->home : 0;
+}
+
+/*
+ * 0 or the reason against a frame of a MAC that has a row; fills in its queue, device 0 for none. `counts`: the MAC is known
+ * to be at this port, so the frame is of its quota.
+ */
+static __noinline int judge_shape(struct __sk_buff *skb, struct shape *row, struct queue *queue, int up, int counts)
 {
 	__u32 class, slow = 0, ifindex = skb->ifindex;
 	int verdict;
 
 	if (!row || !queue)
 		return 0;
-	/* A frame that is flooded leaves by ports at which the MAC is not. */
-	if (up && row->home != ifindex)
-		row->home = ifindex;
-	else if (!up && row->home && row->home != ifindex)
-		return 0;
-	if (row->quota) {
+	if (counts && row->quota) {
 		verdict = spend(skb, row->quota - 1);
 		if (verdict == STRATUM_QUOTA_BLOCK)
 			return STRATUM_DROP_QUOTA;
@@ -108,7 +117,7 @@ static __noinline int judge_shape(struct __sk_buff *skb, struct shape *row, stru
 }
 
 /* 0 or the reason against a frame from a workload. */
-static __always_inline __u32 limit_up(struct __sk_buff *skb, __u64 source, struct queue *queue)
+static __always_inline __u32 limit_up(struct __sk_buff *skb, __u32 net, __u64 source, struct queue *queue)
 {
 	struct shape *row;
 	__u32 reason = judge_ceiling(skb, 1);
@@ -116,22 +125,33 @@ static __always_inline __u32 limit_up(struct __sk_buff *skb, __u64 source, struc
 	if (reason)
 		return reason;
 	row = shape_of(source);
-	return row ? judge_shape(skb, row, queue, 1) : 0;
+	if (!row)
+		return 0;
+	if (!net && row->home != skb->ifindex)
+		row->home = skb->ifindex;
+	return judge_shape(skb, row, queue, 1, 1);
 }
 
 /* 0 or the reason against a frame to a workload. */
-static __always_inline __u32 limit_down(struct __sk_buff *skb, struct queue *queue)
+static __always_inline __u32 limit_down(struct __sk_buff *skb, __u32 net, struct queue *queue)
 {
 	void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
 	struct shape *row = 0;
-	__u32 reason;
+	__u64 mac = 0;
+	__u32 reason, home;
 
-	if (data + ETHERNET_HEADER <= end)
-		row = shape_of(mac_at(data));
+	if (data + ETHERNET_HEADER <= end) {
+		mac = mac_at(data);
+		row = shape_of(mac);
+	}
 	reason = judge_ceiling(skb, 0);
 	if (reason)
 		return reason;
-	return row ? judge_shape(skb, row, queue, 0) : 0;
+	/* A frame that is flooded leaves by ports at which the MAC is not. While nobody knows where it is, each is limited and none spent. */
+	home = home_of(net, mac, row);
+	if (!row || (home && home != skb->ifindex))
+		return 0;
+	return judge_shape(skb, row, queue, 0, home != 0);
 }
 
 static __always_inline int enqueue(struct __sk_buff *skb, const struct queue *queue)
@@ -162,9 +182,7 @@ static __always_inline int is_shaped(struct __sk_buff *skb)
 static __always_inline int shaped_ingress(struct __sk_buff *skb)
 {
 	__u32 mark = skb->mark, net = mark & STRATUM_STAMP_NET, home, there, reason;
-	struct endpoint *bound;
 	struct frame f = {};
-	struct shape *row;
 	int verdict;
 
 	if ((mark & STRATUM_STAMP_MASK) != STRATUM_STAMP)
@@ -172,12 +190,7 @@ static __always_inline int shaped_ingress(struct __sk_buff *skb)
 	reason = parse_link(skb, &f);
 	if (reason)
 		return drop(reason);
-	row = shape_of(f.source);
-	home = row ? row->home : 0;
-	if (!home && net) {
-		bound = endpoint_of(net, f.source);
-		home = bound ? bound->home : 0;
-	}
+	home = home_of(net, f.source, shape_of(f.source));
 	verdict = forward(skb, &f, net, home);
 	if (verdict != PASS)
 		return verdict;

@@ -39,7 +39,7 @@ SEC("tc") int unshaped(struct __sk_buff *skb)
 
 	if (!next_frame(skb, &f))
 		return DROP;
-	if (limit_up(skb, f.source, &queue) || limit_down(skb, &queue))
+	if (limit_up(skb, 0, f.source, &queue) || limit_down(skb, 0, &queue))
 		return DROP;
 	return queue.device ? DROP : PASS;
 }

@@ -4,7 +4,7 @@
  */
 import t from 'tap'
 import { requireRoot } from '../../../test/netns.ts'
-import { BANDWIDTH, countersOf, type Place, POOLS, place } from './lab.ts'
+import { BANDWIDTH, type Place, POOLS, place, rateInto } from './lab.ts'
 
 requireRoot(t)
 
@@ -40,11 +40,9 @@ async function udp({ guest, address }: Place, up: boolean, rate: number): Promis
   ]
   const sender = guest(from).ns.spawn('iperf3', target)
   await new Promise((wait) => setTimeout(wait, 2000))
-  const [before, since] = [countersOf(guest(to).ns).bytes, performance.now()]
-  await new Promise((wait) => setTimeout(wait, SECONDS * 1000))
-  const [after, till] = [countersOf(guest(to).ns).bytes, performance.now()]
+  const got = await rateInto(guest(to).ns, SECONDS * 1000)
   sender.kill('SIGKILL')
-  return ((after - before) * 8000) / (till - since)
+  return got
 }
 
 for (const rate of RATES) {

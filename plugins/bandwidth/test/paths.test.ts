@@ -49,3 +49,41 @@ t.test('bw-06 a limit changes no way that a frame takes', async (t) => {
   for (const at of [0, 1]) await node.ok('DELETE', `${BANDWIDTH}/l${at}`)
   all('neither')
 })
+
+t.test('bw-06 a MAC that two networks have is limited and counted in both', async (t) => {
+  const node = await workloadNode(t, { config: { uplink: 'lo' } })
+  const guests = [node.guest('a'), node.guest('b'), node.guest('c'), node.guest('d')] as const
+  const [a, b, c, d] = guests
+  const mac = '02:00:00:00:78:01'
+  for (const [name, lan, one, other] of [
+    ['one', '10.0.1', a, b],
+    ['two', '10.0.2', c, d],
+  ] as const) {
+    const made = await node.ok('POST', '/api/v1/networks', { name, cidr: `${lan}.0/24` })
+    const network = (made.network as { id: string }).id
+    for (const [guest, ip, own] of [
+      [one, `${lan}.1`, { mac }],
+      [other, `${lan}.2`, {}],
+    ] as const) {
+      const wanted = { machine: guest.port, network, ip, port: guest.port, ...own }
+      const { nic } = await node.ok('POST', '/control/v1/compute/machines', wanted)
+      guest.setMac((nic as { mac: string }).mac)
+      guest.ns.run('ip', 'address', 'add', `${ip}/24`, 'dev', 'eth0')
+    }
+  }
+  await node.guarded(...guests)
+  await node.ok('POST', BANDWIDTH, { id: 'l', target_mac: mac, rate_bps: 10_000_000 })
+  await node.ok('POST', QUOTAS, { id: 'q', mac, monthly_limit_bytes: 10 ** 9 })
+  const used = async () => ((await node.ok('GET', `${QUOTAS}/${mac}`)).quota as { used_bytes: number }).used_bytes
+  t.ok(b.reaches('10.0.1.1') && d.reaches('10.0.2.1'))
+  const before = await used()
+  const many = 20
+  const ping = ['-n', '-q', '-c', String(many), '-i', '0.05', '-s', '1000']
+  // At the same time, so that each port is that of the MAC whatever comes by the other.
+  const meanwhile = b.ns.spawn('ping', [...ping, '10.0.1.1'])
+  const ended = new Promise((resolve) => meanwhile.once('close', resolve))
+  t.match(d.ns.run('ping', ...ping, '10.0.2.1'), ` ${many} received`)
+  t.equal(await ended, 0)
+  const more = (await used()) - before
+  t.ok(more >= 2 * 2 * many * 1042, `${more}: both ways, both`)
+})

@@ -9,6 +9,10 @@ requireRoot(t)
 const quotaOf = async ({ node, mac }: Place, n = 1): Promise<Quota> =>
   (await node.ok('GET', `${QUOTAS}/${mac(n)}`)).quota as Quota
 
+/** What the event said of the quota when it came to the status. */
+const came = async ({ node }: Place, status: string) =>
+  (await node.event('quota.state_changed', ({ to }) => to === status)).data
+
 /** Sends `count` datagrams of 1000 bytes on the wire. */
 function burst({ guest, address }: Place, from: number, to: number, count: number): void {
   const script = `const s=require('node:dgram').createSocket('udp4');let n=0
@@ -32,11 +36,11 @@ t.test('bw-15 bw-17 state-13 an advisory quota counts and tells, and leaves traf
   t.equal(first.remaining_bytes, limit - first.used_bytes)
   burst(it, 1, 2, 150)
   t.equal((await quotaOf(it)).status, 'warning')
-  t.match((await node.event('quota.warning')).data, { id: 'q', status: 'warning' })
+  t.match(await came(it, 'warning'), { id: 'q', status: 'warning', from: 'ok' })
   const before = countersOf(it.guest(2).ns).packets
   burst(it, 1, 2, 400)
   t.match(await quotaOf(it), { status: 'exceeded', remaining_bytes: 0, throttled: false })
-  t.match((await node.event('quota.exceeded')).data, { id: 'q', status: 'exceeded' })
+  t.match(await came(it, 'exceeded'), { id: 'q', status: 'exceeded', from: 'warning' })
   await it.until('all came', () => countersOf(it.guest(2).ns).packets - before >= 400)
 })
 
@@ -55,7 +59,7 @@ t.test('bw-16 bw-25 a block stops the MAC both ways, also without an agent, unti
   t.equal(blocked.status, 'exceeded')
   t.ok(blocked.used_bytes >= limit && blocked.used_bytes < limit + 2000, `${blocked.used_bytes}, at the limit`)
   t.ok(used <= blocked.used_bytes)
-  t.match((await node.event('quota.exceeded')).data, { id: 'q' }, 'told by the next agent')
+  t.match(await came(it, 'exceeded'), { id: 'q' }, 'told by the next agent')
   t.notOk(guest(2).pings(address(1)), 'what it gets is dropped')
   await node.ok('POST', QUOTAS, { ...body, monthly_limit_bytes: limit * 10 })
   t.ok(guest(1).reaches(address(2)), 'unblocked')
@@ -76,4 +80,17 @@ t.test('bw-16 a throttle slows the MAC to 1 Mbit/s each way', async (t) => {
   await node.ok('POST', QUOTAS, { ...body, monthly_limit_bytes: 2_000_000_000 })
   t.ok((await rateInto(2)) > 5_000_000, 'and not any longer')
   await Promise.all([up.stop(), down.stop()])
+})
+
+t.test('bw-17 a frame that is flooded to a MAC at no port counts at none', async (t) => {
+  const it = await place(t, 3)
+  const { node, guest } = it
+  const mac = '02:00:00:00:77:99'
+  await node.ok('POST', QUOTAS, { id: 'q', mac, monthly_limit_bytes: 10 ** 9 })
+  guest(1).ns.run('ip', 'neigh', 'add', it.address(99), 'lladdr', mac, 'dev', 'eth0')
+  const before = countersOf(guest(2).ns).packets
+  burst(it, 1, 99, 50)
+  await it.until('it is flooded', () => countersOf(guest(2).ns).packets - before >= 50)
+  const { quota } = (await node.ok('GET', `${QUOTAS}/${mac}`)) as { quota: Quota }
+  t.equal(quota.used_bytes, 0)
 })

@@ -97,8 +97,18 @@ t.test('bw-08 bw-09 bw-10 bw-22 bw-23 D9 D95 pools and their members', async (t)
   const limit = { id: 'l', target_mac: macOf(3), pool_id: 'p', guaranteed_bps: 300_000 }
   t.equal((await call('POST', BANDWIDTH, limit)).status, 200)
   const much = await call('POST', BANDWIDTH, { ...limit, id: 'm', target_mac: macOf(4) })
-  t.same([much.status, much.body.error], [409, 'pool p has 500000 bit/s, and its members would be guaranteed 600000'])
+  t.same(
+    [much.status, much.body.error],
+    [
+      409,
+      'pool p has 500000 bit/s, and its members would be guaranteed 600000; raise total_bps or lower guaranteed_bps',
+    ],
+  )
   t.equal((await call('POST', POOLS, { id: 'p', total_bps: 200_000 })).status, 409)
+  await call('POST', BANDWIDTH, { id: 'n', target_mac: macOf(5), rate_bps: 400_000, guaranteed_bps: 400_000 })
+  await call('POST', `${POOLS}/members`, { pool_id: 'p', member_mac: macOf(5) })
+  t.match(held(it, macOf(5)), { pool: 1, up: { rate: 400_000, guaranteed: 0 } }, 'guaranteed of no pool')
+  t.equal((await call('DELETE', `${BANDWIDTH}/n`)).status, 200)
   t.equal((await call('DELETE', `${POOLS}/p`)).status, 409, 'a limit names it')
   t.equal((await call('DELETE', `${POOLS}/p/members/${macOf(3)}`)).status, 409)
   const left = await call('DELETE', `${POOLS}/p/members/${MAC}`)
@@ -165,10 +175,82 @@ t.test('bw-12 bw-13 bw-14 bw-15 bw-17 bw-18 bw-20 quotas', async (t) => {
   const enforced = await call('POST', QUOTAS, { ...body, action: 'throttle', enforced: true })
   t.match(enforced.body, { status: 'updated', quota: { status: 'exceeded', throttled: true, used_bytes: 5000 } })
   t.equal((await call('POST', QUOTAS, { ...body, id: 'other' })).status, 409, 'one for a MAC')
+  const { slot } = quotaHeld(it) ?? {}
+  await call('POST', QUOTAS, { ...body, mac: macOf(3) })
+  t.not(held(it, macOf(3))?.quota?.slot, slot, 'another MAC, another slot')
+  await call('POST', QUOTAS, body)
   t.same(((await call('GET', `${QUOTAS}?mac=${macOf(2)}`)).body.quotas as object[]).length, 0)
   t.same(((await call('GET', `${QUOTAS}?mac=${MAC}`)).body.quotas as object[]).length, 1)
   t.same((await call('DELETE', `${QUOTAS}/${MAC}`)).body, { status: 'deleted', id: 'q', mac: MAC })
   t.equal((await call('DELETE', `${QUOTAS}/${MAC}`)).status, 404)
+})
+
+t.test('D7 ids are of the operator, but none of a route', async (t) => {
+  const { call } = await build(t)
+  const id = 'a'.repeat(64)
+  t.equal((await call('POST', POOLS, { id, total_bps: 5 })).status, 200)
+  t.equal((await call('POST', BANDWIDTH, { id, target_mac: MAC, pool_id: id })).status, 200)
+  for (const wrong of ['pools', 'quotas', 'default', 'batch', '', '-a', 'a b', `${id}a`]) {
+    t.equal((await call('POST', POOLS, { id: wrong, total_bps: 5 })).status, 400, wrong)
+    t.equal((await call('POST', BANDWIDTH, { id: wrong, target_mac: macOf(2), rate_bps: 5 })).status, 400, wrong)
+    t.equal((await call('POST', QUOTAS, { id: wrong, mac: MAC, monthly_limit_bytes: 5 })).status, 400, wrong)
+  }
+})
+
+t.test('D118 a clock that is early after a boot reopens no month', async (t) => {
+  let now = new Date('2030-05-06T07:08:09Z')
+  const it = await build(t, { now: () => now })
+  const { call, plane } = it
+  await call('POST', QUOTAS, { id: 'q', mac: MAC, monthly_limit_bytes: 1000 })
+  const { number = 0 } = quotaHeld(it) ?? {}
+  plane.used.set(number, { used: 700, month: 2030 * 12 + 4 })
+  await call('POST', QUOTAS, { id: 'q', mac: MAC, monthly_limit_bytes: 2000 })
+  plane.used.delete(number)
+  now = new Date('1970-01-01T00:00:30Z')
+  t.match((await call('GET', `${QUOTAS}/${MAC}`)).body.quota, { used_bytes: 700, current_period: '2030-05' })
+})
+
+t.test('D112 what happens to pools and members is told under their names', async (t) => {
+  const { call, agent } = await build(t)
+  const { latest } = agent.outbox.bounds()
+  const member = { pool_id: 'p', member_mac: MAC }
+  await call('POST', POOLS, { id: 'p', total_bps: 5 })
+  await call('POST', POOLS, { id: 'p', total_bps: 6 })
+  await call('POST', `${POOLS}/members`, member)
+  await call('POST', `${POOLS}/members`, { ...member, rate_bps: 1 })
+  await call('DELETE', `${POOLS}/p/members/${MAC}`)
+  await call('DELETE', `${POOLS}/p`)
+  t.same(
+    agent.outbox
+      .after(latest, 1000)
+      .map(({ type }) => type)
+      .filter((type) => /^(bandwidth_pool|pool_member)\./.test(type)),
+    [
+      'bandwidth_pool.created',
+      'bandwidth_pool.updated',
+      'pool_member.added',
+      'pool_member.updated',
+      'pool_member.removed',
+      'bandwidth_pool.deleted',
+    ],
+  )
+})
+
+t.test('a pool of more members than a page is shown whole', async (t) => {
+  const { call } = await build(t, { config: { api_rate_limit: '10000000', api_rate_burst: '1000000' } })
+  await call('POST', POOLS, { id: 'p', total_bps: 1000 })
+  const many = 501
+  const macs = Array.from(
+    { length: many },
+    (_, at) => `02:00:00:01:${[at >> 8, at & 255].map((n) => n.toString(16).padStart(2, '0')).join(':')}`,
+  )
+  for (const [at, mac] of macs.entries()) {
+    await call('POST', `${POOLS}/members`, { pool_id: 'p', member_mac: mac, rate_bps: 2 })
+    await call('POST', BANDWIDTH, { id: `l${at}`, target_mac: mac, pool_id: 'p', rate_bps: 1 })
+  }
+  const { pools, limits } = (await call('GET', BANDWIDTH)).body as { pools: object[]; limits: object[] }
+  t.same(pools, [{ ID: 'p', Name: '', TotalBps: 1000, AllocatedBps: many, Members: macs }])
+  t.equal(limits.length, many)
 })
 
 t.test('bw-19 state-13 D96 a quota is told of once, and begins anew with the month in UTC', async (t) => {
@@ -177,7 +259,10 @@ t.test('bw-19 state-13 D96 a quota is told of once, and begins anew with the mon
   const { call, plane, agent } = it
   const { latest } = agent.outbox.bounds()
   const told = () =>
-    agent.outbox.after(latest, 1000).flatMap(({ type }) => (/^quota\.(?!created)/.test(type) ? [type] : []))
+    agent.outbox
+      .after(latest, 1000)
+      .filter(({ type }) => type === 'quota.state_changed')
+      .map(({ data }) => (({ from, to }) => `${from} ${to}`)(data as { from: string; to: string }))
   await call('POST', QUOTAS, { id: 'q', mac: MAC, monthly_limit_bytes: 1000, action: 'block', enforced: true })
   const { number = 0 } = quotaHeld(it) ?? {}
   const use = async (used: number, month: number, expected: string[]) => {
@@ -190,14 +275,14 @@ t.test('bw-19 state-13 D96 a quota is told of once, and begins anew with the mon
     }
     t.same(told(), expected)
   }
-  await use(850, 2030 * 12, ['quota.warning'])
-  await use(1100, 2030 * 12, ['quota.warning', 'quota.exceeded'])
+  await use(850, 2030 * 12, ['ok warning'])
+  await use(1100, 2030 * 12, ['ok warning', 'warning exceeded'])
   now = new Date('2030-02-01T00:00:00Z')
   t.match((await call('GET', `${QUOTAS}/${MAC}`)).body.quota, {
     used_bytes: 0,
     status: 'ok',
     current_period: '2030-02',
   })
-  await use(10, 2030 * 12 + 1, ['quota.warning', 'quota.exceeded', 'quota.reset'])
+  await use(10, 2030 * 12 + 1, ['ok warning', 'warning exceeded', 'exceeded ok'])
   t.match((await call('GET', `${QUOTAS}/${MAC}`)).body.quota, { used_bytes: 10, status: 'ok' })
 })
