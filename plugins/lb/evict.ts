@@ -8,6 +8,7 @@ import type { AreaContext, Change, Db, Rule, Stop } from '../../core/area.ts'
 import { startAfterwork } from '../../core/state/afterwork.ts'
 import { system } from '../../core/state/events.ts'
 import type { Connection } from '../../dataplane/connections.ts'
+import { inSlices } from '../../dataplane/slices.ts'
 import { type Claimed, type Front, isServed, protocolOf, type Target } from './flows.ts'
 import { queries } from './queries.ts'
 import { type PendingRow, pending } from './tables.ts'
@@ -57,7 +58,7 @@ export const startEviction = (context: AreaContext): Stop =>
 async function pass({ plane, read, log, mutate }: AreaContext, rows: readonly PendingRow[]): Promise<void> {
   // While the programs balance, conntrack knows nothing of it.
   const all = plane.balancer.accelerated ? [] : await plane.connections.list({ own: true })
-  const ended = await plane.connections.end(outdated(read, rows, all))
+  const ended = await plane.connections.end(await outdated(read, rows, all))
   if (ended > 0) log.info({ connections: ended }, 'connections ended whose backend serves them no longer')
   await mutate(system('eviction'), (tx) => {
     const ids = rows.map(({ id }) => id)
@@ -67,28 +68,34 @@ async function pass({ plane, read, log, mutate }: AreaContext, rows: readonly Pe
 }
 
 /** Those of `all` that some row speaks of, and that nobody serves by now. */
-export function outdated(db: Db, rows: readonly PendingRow[], all: readonly Connection[]): Connection[] {
+export async function outdated(db: Db, rows: readonly PendingRow[], all: readonly Connection[]): Promise<Connection[]> {
   const claimed = claimedBy(db)
-  const byAddress = new Map<string, PendingRow[]>()
-  for (const row of rows) {
+  const byEnds = new Map<string, PendingRow[]>()
+  await inSlices(rows, (row) => {
     const again = queries(db).vipAt.get(row)
     const there = again && served(db, `vip/${again.id}`)
     const { address, port, protocol, backendIp, backendPort } = row
-    if (there?.has(`${address} ${port} ${protocol} ${backendIp} ${backendPort}`)) continue
-    byAddress.set(address, [...(byAddress.get(address) ?? []), row])
-  }
-  return all.filter((connection) =>
-    byAddress
-      .get(connection.dst)
-      ?.some((row) => isServed(row, { ip: row.backendIp, port: row.backendPort }, claimed, connection)),
-  )
+    if (there?.has(`${address} ${port} ${protocol} ${backendIp} ${backendPort}`)) return
+    const key = `${address} ${backendIp}`
+    const same = byEnds.get(key)
+    if (same) same.push(row)
+    else byEnds.set(key, [row])
+  })
+  const found: Connection[] = []
+  await inSlices(all, (connection) => {
+    const speaking = byEnds.get(`${connection.dst} ${connection.reply.src}`)
+    const target = ({ backendIp, backendPort }: PendingRow) => ({ ip: backendIp, port: backendPort })
+    if (speaking?.some((row) => isServed(row, target(row), claimed, connection))) found.push(connection)
+  })
+  return found
 }
 
-/** Whether there is a VIP for a connection's very port. */
-export const claimedBy =
-  (db: Db): Claimed =>
-  (connection) => {
-    const protocol = protocolOf(connection)
-    if (protocol === undefined) return false
-    return queries(db).vipAt.get({ address: connection.dst, port: connection.dport, protocol }) !== undefined
-  }
+/** Whether there is a VIP for a connection's very port, as the store is now. */
+export function claimedBy(db: Db): Claimed {
+  const fronts = new Set(
+    queries(db)
+      .fronts.all()
+      .map(({ address, port, protocol }) => `${address} ${port} ${protocol}`),
+  )
+  return (connection) => fronts.has(`${connection.dst} ${connection.dport} ${protocolOf(connection)}`)
+}

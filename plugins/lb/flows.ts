@@ -1,5 +1,6 @@
 /** Where nft balances, conntrack's list of connections is the only one: which of them a backend serves. Pure. */
 import type { Connection } from '../../dataplane/connections.ts'
+import { inSlices } from '../../dataplane/slices.ts'
 import type { BackendRow, VipRow } from './tables.ts'
 
 /** IANA protocol numbers */
@@ -14,24 +15,20 @@ export type Claimed = (connection: Connection) => boolean
 /** How many connections a backend of a VIP serves. */
 export type Served = (front: Front, target: Target) => number
 
-/** Counts what `all` holds; the second table, for VIPs without a port, is only made where somebody asks for it. */
-export function tally(all: readonly Connection[], claimed: Claimed): Served {
-  const standing = all.filter(({ established, reply, dst }) => established && reply.src !== dst)
-  const counted = (key: (it: Connection) => string, of: readonly Connection[]) => {
-    const counts = new Map<string, number>()
-    for (const it of of) counts.set(key(it), (counts.get(key(it)) ?? 0) + 1)
-    return counts
-  }
-  const exact = counted((it) => [it.dst, it.protocol, it.dport, it.reply.src, it.reply.sport].join(' '), standing)
-  let every: Map<string, number> | undefined
-  return ({ address, port, protocol }, { ip, port: backendPort }) => {
-    if (port !== 0) return exact.get([address, PROTOCOLS[protocol], port, ip, backendPort].join(' ')) ?? 0
-    every ??= counted(
-      (it) => [it.dst, it.protocol, it.reply.src].join(' '),
-      standing.filter((it) => it.reply.sport === it.dport && !claimed(it)),
-    )
-    return every.get([address, PROTOCOLS[protocol], ip].join(' ')) ?? 0
-  }
+/** Counts what `all` holds. */
+export async function tally(all: readonly Connection[], claimed: Claimed): Promise<Served> {
+  const [exact, every] = [new Map<string, number>(), new Map<string, number>()]
+  const count = (counts: Map<string, number>, key: string) => counts.set(key, (counts.get(key) ?? 0) + 1)
+  await inSlices(all, (it) => {
+    const { established, dst, protocol, dport, reply } = it
+    if (!established || reply.src === dst) return
+    count(exact, `${dst} ${protocol} ${dport} ${reply.src} ${reply.sport}`)
+    if (reply.sport === dport && !claimed(it)) count(every, `${dst} ${protocol} ${reply.src}`)
+  })
+  return ({ address, port, protocol }, { ip, port: backendPort }) =>
+    (port !== 0
+      ? exact.get(`${address} ${PROTOCOLS[protocol]} ${port} ${ip} ${backendPort}`)
+      : every.get(`${address} ${PROTOCOLS[protocol]} ${ip}`)) ?? 0
 }
 
 /** Whether nft has turned a connection from a VIP to a backend. Addresses are canonical on both sides. */

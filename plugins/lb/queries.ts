@@ -22,6 +22,7 @@ export const queries = prepared((db) => ({
     .from(vips)
     .where(and(eq(vips.address, given('address')), eq(vips.port, given('port')), eq(vips.protocol, given('protocol'))))
     .prepare(),
+  fronts: db.select({ address: vips.address, port: vips.port, protocol: vips.protocol }).from(vips).prepare(),
   vipOn: db
     .select()
     .from(vips)

@@ -65,7 +65,7 @@ export async function measure({ plane, read }: Pick<AreaContext, 'plane' | 'read
     return { active: ({ id }, { handle }) => balancer.activeConnections(id, handle), byNft: false }
   }
   const to = vip && { dst: vip.address, protocol: PROTOCOLS[vip.protocol] }
-  const served = tally(await connections.list({ own: true, ...(to && { to }) }), claimedBy(read))
+  const served = await tally(await connections.list({ own: true, ...(to && { to }) }), claimedBy(read))
   return { active: served, byNft: true }
 }
 

@@ -67,7 +67,11 @@ export function fallbackRules(entry: VipEntry, order: number): OrderedRule[] {
   const live = beyondNft(entry) === undefined ? entry.backends.filter(isLive) : []
   const [first] = live
   if (first === undefined) {
-    return [rule('lb_input', 9, `${match} ${protocol === 'tcp' ? 'reject with tcp reset' : 'drop'}`)]
+    return [
+      // Turned to where it goes anyway, so that neither a VIP for every port nor a port forward turns it elsewhere.
+      rule(BALANCE, 0, `${match} dnat ${ip(entry)} to ${entry.address}`),
+      rule('lb_input', 9, `${match} ${protocol === 'tcp' ? 'reject with tcp reset' : 'drop'}`),
+    ]
   }
   const asked = [
     `meta l4proto ${protocol} ct status dnat ct original ${ip(entry)} daddr ${entry.address}`,

@@ -16,12 +16,17 @@ export class BalancerLinks {
   readonly #dir: string
   readonly #program: Program
   readonly #devices: BalancerMaps['devices']
+  readonly #onProblem: (error: unknown) => void
   readonly #attached = new Set<number>()
+  /** That there is no room for more roles is told once. */
+  #isFull = false
 
-  constructor(dir: string, program: Program, devices: BalancerMaps['devices']) {
+  /** `onProblem`: told of what packets get by without. */
+  constructor(dir: string, program: Program, devices: BalancerMaps['devices'], onProblem: (error: unknown) => void) {
     this.#dir = join(dir, 'links')
     this.#program = program
     this.#devices = devices
+    this.#onProblem = onProblem
     mkdirSync(this.#dir, { recursive: true })
   }
 
@@ -40,10 +45,23 @@ export class BalancerLinks {
       this.#attached.delete(index)
     }
     for (const { index, name } of wanted.values()) {
-      const role = isInside(name) ? LB_INSIDE : 0
-      if (this.#devices.get(index) !== role) this.#devices.set(index, role)
+      this.#setRole(index, isInside(name))
       if (this.#attached.has(index)) continue
       if (await this.#attach(index)) this.#attached.add(index)
+    }
+  }
+
+  /** Of a device that is not in the map backends see the node instead of clients, which works as well. */
+  #setRole(index: number, inside: boolean): void {
+    if (!inside) return void this.#devices.delete(index)
+    if (this.#devices.get(index) === LB_INSIDE) return
+    try {
+      this.#devices.set(index, LB_INSIDE)
+      this.#isFull = false
+    } catch (error) {
+      if (!(error instanceof KernelError && error.code === 'E2BIG')) throw error
+      if (!this.#isFull) this.#onProblem(error)
+      this.#isFull = true
     }
   }
 

@@ -33,7 +33,7 @@ export interface BalancerMaps {
   rings: BpfMap<number, number>
   labels: BpfMap<number, Label>
   settings: BpfMap<number, SettingsRow>
-  /** By ifindex: LB_INSIDE or 0. */
+  /** By ifindex, of those with a role: LB_INSIDE. */
   devices: BpfMap<number, number>
   tallies: BpfMap<number, bigint[]>
   backends: BackendRows

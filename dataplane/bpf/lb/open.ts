@@ -71,6 +71,10 @@ export async function openBalancer(options: BalancerOptions): Promise<OpenBalanc
   /** Loads and unloads, one after the other. */
   let lane: Promise<unknown> = Promise.resolve()
   let idle = 0
+  /** Changes and comparisons under way, which hold what is loaded. */
+  let busy = 0
+  /** What an earlier agent has pinned serves until a comparison has brought the devices this one's programs. */
+  let hasSettled = loaded === undefined
 
   const inLane = <T>(work: () => Promise<T>): Promise<T> => {
     const result = lane.then(work)
@@ -86,45 +90,63 @@ export async function openBalancer(options: BalancerOptions): Promise<OpenBalanc
   const rest = () =>
     inLane(async () => {
       idle = loaded?.table.size === 0 ? idle + 1 : 0
-      if (loaded === undefined || idle < 2) return
+      if (loaded === undefined || idle < 2 || busy > 0 || !hasSettled) return
       const { close } = loaded
       loaded = undefined
       await close()
       await removeBalancer(root)
     })
+  const during = async <T>(work: () => Promise<T>): Promise<T> => {
+    busy++
+    try {
+      return await work()
+    } finally {
+      busy--
+    }
+  }
   const beat = async () => {
     if (loaded !== undefined && loaded.table.size > 0) await loaded.sweep()
     await rest()
   }
   const timer = setInterval(() => void beat().catch(onProblem), SWEEP_MS)
   timer.unref()
+  const driver = balancerDriver({
+    standing: () =>
+      inLane(async () => {
+        idle = 0
+        return loaded
+      }),
+    ready: async () => {
+      try {
+        return await ready()
+      } catch (cause) {
+        throw new KernelRefusal(refusal(cause), { cause })
+      }
+    },
+    // Every device has the programs of this layout by now.
+    settled() {
+      hasSettled = true
+      for (const layout of layouts(pinRoot(root))) if (layout !== BPF_LAYOUT) removeLayout(pinRoot(root), layout)
+    },
+    prepare: letRoute,
+    async close() {
+      clearInterval(timer)
+      await inLane(async () => {
+        await loaded?.close()
+        loaded = undefined
+      })
+    },
+  })
   return {
-    driver: balancerDriver({
-      standing: () =>
-        inLane(async () => {
-          idle = 0
-          return loaded
+    driver: {
+      ...driver,
+      observe: () => during(() => driver.observe()),
+      apply: (diff) =>
+        during(async () => {
+          const undo = await driver.apply(diff)
+          return undo && (() => during(undo))
         }),
-      ready: async () => {
-        try {
-          return await ready()
-        } catch (cause) {
-          throw new KernelRefusal(refusal(cause), { cause })
-        }
-      },
-      // Every device has the programs of this layout by now.
-      settled() {
-        for (const layout of layouts(pinRoot(root))) if (layout !== BPF_LAYOUT) removeLayout(pinRoot(root), layout)
-      },
-      prepare: letRoute,
-      async close() {
-        clearInterval(timer)
-        await inLane(async () => {
-          await loaded?.close()
-          loaded = undefined
-        })
-      },
-    }),
+    },
     balancer: {
       accelerated: true,
       activeConnections: (vip, backend) => loaded?.active(vip, backend) ?? 0,

@@ -44,10 +44,10 @@ export async function openSession({ object, pinDir, route, onProblem }: SessionP
   const maps = balancerMaps(object)
   const table = new VipTable(maps)
   for (const it of await mend(maps, await standing(maps))) table.adopt(it)
-  const links = new BalancerLinks(pinDir, object.program('lb_in'), maps.devices)
+  const links = new BalancerLinks(pinDir, object.program('lb_in'), maps.devices, onProblem)
   const sockets = new SocketLinks(pinDir, object)
   const follower = followDevices({ route, links, sockets, needed: () => table.size > 0, onProblem })
-  let sweeping: Promise<void> | undefined
+  let sweeping: Promise<void> = Promise.resolve()
   return {
     table,
     sync: () => follower.sync(),
@@ -55,14 +55,14 @@ export async function openSession({ object, pinDir, route, onProblem }: SessionP
     active: (vip, backend) => activeOf(maps, table, vip, backend),
     connections: balancerConnections(maps),
     sweep() {
-      sweeping ??= run(object.program('lb_tidy').fd).finally(() => {
-        sweeping = undefined
-      })
-      return sweeping
+      // Behind one that runs, which may have gone past what its caller wants it to see.
+      const swept = sweeping.then(() => run(object.program('lb_tidy').fd))
+      sweeping = swept.catch(() => {})
+      return swept
     },
     async close() {
       await follower.close()
-      await sweeping?.catch(() => {})
+      await sweeping
       maps.close()
       object.close()
     },

@@ -34,6 +34,8 @@ export class VipTable {
   readonly #indexes = new Set<number>()
   /** What the last change has ended, so that its undoing gives connections back what they had. */
   #ended = new Map<string, Standing>()
+  /** Of a row the generation whose connections `active` counts: they are counted on when its deletion is taken back. */
+  readonly #counted = new Map<number, number>()
   #generation: number
 
   constructor(maps: BalancerMaps) {
@@ -56,8 +58,10 @@ export class VipTable {
 
   /** Takes over what an earlier agent has written. */
   adopt(standing: Standing): void {
-    this.#held.set(standing.entry.key, standing)
-    this.#indexes.add(standing.index)
+    const { entry, index, places } = standing
+    this.#held.set(entry.key, standing)
+    this.#indexes.add(index)
+    for (const { place, generation } of places.values()) this.#counted.set(index * LB_PLACES + place, generation)
   }
 
   /** A new change begins: what the one before has ended stays so. */
@@ -79,10 +83,15 @@ export class VipTable {
       ({ backend, generation }) => places.get(backend.id)?.generation !== generation,
     )
     this.#requireRoom(entry)
-    for (const placed of places.values()) this.#writeRow(entry, index, placed, before?.places.get(placed.backend.id))
-    this.#setServed(entry, [...places.values()], [])
-    await this.#publish(entry, index, places)
-    this.#writeVip(entry, index, before === undefined)
+    try {
+      for (const placed of places.values()) this.#writeRow(entry, index, placed, before?.places.get(placed.backend.id))
+      this.#setServed(entry, [...places.values()], [])
+      await this.#publish(entry, index, places)
+      this.#writeVip(entry, index, before === undefined)
+    } catch (error) {
+      this.#takeBack(entry, index, places, before)
+      throw error
+    }
     for (const { backend, place } of places.values()) {
       this.#maps.backends.setState(index * LB_PLACES + place, backend.state)
     }
@@ -91,6 +100,18 @@ export class VipTable {
     this.#setServed(entry, [], gone)
     for (const it of gone) this.#clearRow(index, it.place, places)
     if (before === undefined) this.#ended.delete(entry.key)
+  }
+
+  /** What a change has written that failed. What it has changed is put right by whoever puts the entry before again. */
+  #takeBack(entry: VipEntry, index: number, places: ReadonlyMap<string, Placed>, before: Standing | undefined): void {
+    const stood = [...(before?.places.values() ?? [])]
+    const fresh = [...places.values()].filter((it) => !stood.some(({ generation }) => generation === it.generation))
+    this.#setServed(entry, [], fresh)
+    for (const { place } of fresh) this.#clearRow(index, place, new Map())
+    if (before !== undefined) return
+    this.#maps.rings.delete(index)
+    this.#maps.labels.delete(vipLabel(index))
+    if (entry.port === 0) this.#writeSettings()
   }
 
   async drop(key: string): Promise<void> {
@@ -169,7 +190,8 @@ export class VipTable {
     const { id, weight, address, port, state } = backend
     labels.set(row, { id, weight, algorithm: ALGORITHMS.indexOf(algorithm) })
     if (before?.generation === generation && backends.generation(row) === generation) return
-    Atomics.store(active, row, 0n)
+    if (this.#counted.get(row) !== generation) Atomics.store(active, row, 0n)
+    this.#counted.set(row, generation)
     backends.fill(row, { address, port, state, generation })
   }
 
@@ -177,7 +199,6 @@ export class VipTable {
     if ([...now.values()].some((it) => it.place === place)) return
     const row = index * LB_PLACES + place
     this.#maps.backends.clear(row)
-    Atomics.store(this.#maps.active, row, 0n)
     this.#maps.labels.delete(row)
   }
 

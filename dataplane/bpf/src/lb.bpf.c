@@ -36,6 +36,18 @@ static __always_inline void lb_sender(struct __sk_buff *skb, __u8 *client, __u8 
 	__builtin_memcpy(node, e->dest, 6);
 }
 
+/* The same of a connection, written only when the router before its client is another one by now. */
+static __always_inline void lb_sender_now(struct __sk_buff *skb, __u8 *client, __u8 *node)
+{
+	struct lb_ethernet *e = (void *)(long)skb->data;
+
+	if ((void *)(e + 1) > (void *)(long)skb->data_end)
+		return;
+	if (*(__u32 *)e->source == *(__u32 *)client && *(__u16 *)(e->source + 4) == *(__u16 *)(client + 4))
+		return;
+	lb_sender(skb, client, node);
+}
+
 /* What rules may ask for besides the tuple. */
 static __always_inline void lb_origin(struct __sk_buff *skb, __u32 asked, __u16 *device, __u32 *mac_low, __u16 *mac_high,
 				      __u8 *has_mac)

@@ -148,11 +148,14 @@ __noinline long IN_FAMILY(lb_begin)(struct __sk_buff *skb, struct IN_FAMILY(lb_t
 	b = bpf_map_lookup_elem(&lb_backends, &f->backend);
 	if (!b)
 		return -1 - STRATUM_LB_KERNEL;
+	/* A row that is being emptied; its connections would pass for those of the next empty one. */
+	f->generation = READ_ONCE(b->generation);
+	if (!f->generation)
+		return -1 - STRATUM_LB_KERNEL;
 	if ((__u32)(b->way >> 32) != p->now)
 		IN_FAMILY(lb_find_way)(skb, b, p->now);
 	if (b->next_hop >> 48 & LB_WAY_NONE)
 		return -1 - STRATUM_LB_NO_ROUTE;
-	f->generation = b->generation;
 	f->last = p->now;
 	f->ifindex = skb->ifindex;
 	/* Where no answer is seen, or none may come, whoever goes on has a connection. */
@@ -182,6 +185,15 @@ __noinline long IN_FAMILY(lb_begin)(struct __sk_buff *skb, struct IN_FAMILY(lb_t
 	return row;
 }
 
+/* Whether a client opens again what somebody else has taken the port of: it needs another one. */
+static __always_inline int IN_FAMILY(lb_lost_port)(struct IN_FAMILY(lb_tuple) *back, const struct IN_FAMILY(lb_tuple) *t,
+						   const struct lb_backend *b, const struct IN_FAMILY(lb_flow) *f,
+						   const struct lb_packet *p)
+{
+	return f->state & LB_TRANSLATED && (p->flags & (LB_SYN | LB_ACK)) == LB_SYN &&
+	       !IN_FAMILY(lb_holds_port)(back, t, b, f);
+}
+
 /*
  * What is known of a packet of no connection: 1: its flow has begun and is not over. 0: it is for a virtual address. Either
  * is in the scratch then. LB_NOT_OURS: nothing. `any`: some virtual address stands for every port.
@@ -199,7 +211,8 @@ __noinline int IN_FAMILY(lb_recall)(struct IN_FAMILY(lb_tuple) *t, struct lb_pac
 	if (known) {
 		b = bpf_map_lookup_elem(&lb_backends, &known->backend);
 		scratch->flow = *known;
-		if (b && !IN_FAMILY(lb_is_over)(known, b, t->protocol, p))
+		if (b && !IN_FAMILY(lb_is_over)(known, b, t->protocol, p) &&
+		    !IN_FAMILY(lb_lost_port)(&scratch->tuple, t, b, &scratch->flow, p))
 			return 1;
 	}
 	vip = IN_FAMILY(lb_vip_of)(t->dest, t->dest_port, t->protocol, any);

@@ -59,6 +59,8 @@ static __always_inline int IN_FAMILY(lb_forward)(struct __sk_buff *skb, struct I
 			return lb_tally(STRATUM_LB_DENIED, LB_SHOT);
 		if (f->state & LB_ENDED && IN_FAMILY(lb_resume)(skb, t, f))
 			return lb_tally(STRATUM_LB_DENIED, LB_SHOT);
+		if (f->ifindex == skb->ifindex)
+			lb_sender_now(skb, f->client, f->node);
 		IN_FAMILY(lb_track)(f, p, LB_FIN_CLIENT);
 	} else {
 		scratch = IN_FAMILY(lb_scratch_now)();

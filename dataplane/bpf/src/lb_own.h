@@ -78,6 +78,9 @@ static __always_inline struct lb_backend *lb_own_backend(struct lb_own_key *key,
 	if (!b)
 		return 0;
 	now = (__u64)b->generation << 32 | row;
+	/* A row that is being emptied. */
+	if (!(now >> 32))
+		return 0;
 	bpf_map_update_elem(&lb_own_given, key, &now, BPF_ANY);
 	return b;
 }

@@ -36,7 +36,7 @@ static __always_inline int IN_FAMILY(lb_is_over)(const struct IN_FAMILY(lb_flow)
 	       (protocol == LB_PROTOCOL_UDP && (b->state == STRATUM_LB_DOWN || f->state & LB_ENDED));
 }
 
-/* Forgets a connection, and by which port its backend knew it. */
+/* Forgets a connection, how it began, and by which port its backend knew it. */
 __noinline int IN_FAMILY(lb_forget)(struct IN_FAMILY(lb_tuple) *t, struct IN_FAMILY(lb_flow) *f)
 {
 	struct IN_FAMILY(lb_tuple) back = {};
@@ -51,15 +51,31 @@ __noinline int IN_FAMILY(lb_forget)(struct IN_FAMILY(lb_tuple) *t, struct IN_FAM
 		lb_count(row, -1);
 	if (b && f->state & LB_TRANSLATED) {
 		IN_FAMILY(lb_back)(&back, t, b, f);
+		/* In this order: whom the port is free for looks at the second one first. */
+		bpf_map_delete_elem(&IN_FAMILY(lb_translating), &back);
 		bpf_map_delete_elem(&IN_FAMILY(lb_translated), &back);
 	}
+	/* Else the next opening from there would go on with it, past the firewall. */
+	bpf_map_delete_elem(&IN_FAMILY(lb_begun), t);
 	return bpf_map_delete_elem(&IN_FAMILY(lb_flows), t);
+}
+
+/* Whether what has begun still has its port; `back` is room for the tuple. */
+static __always_inline int IN_FAMILY(lb_holds_port)(struct IN_FAMILY(lb_tuple) *back, const struct IN_FAMILY(lb_tuple) *t,
+						    const struct lb_backend *b, const struct IN_FAMILY(lb_flow) *f)
+{
+	struct IN_FAMILY(lb_tuple) *holder;
+
+	IN_FAMILY(lb_back)(back, t, b, f);
+	holder = bpf_map_lookup_elem(&IN_FAMILY(lb_translating), back);
+	return holder && IN_FAMILY(lb_same)(holder->source, t->source) && holder->source_port == t->source_port &&
+	       IN_FAMILY(lb_same)(holder->dest, t->dest) && holder->dest_port == t->dest_port;
 }
 
 /* Makes a connection of what has begun. Not 0: somebody else has its port by now. */
 __noinline int IN_FAMILY(lb_establish)(struct IN_FAMILY(lb_tuple) *t, struct IN_FAMILY(lb_flow) *f)
 {
-	struct IN_FAMILY(lb_tuple) back = {}, *holder;
+	struct IN_FAMILY(lb_tuple) back = {};
 	struct lb_backend *b;
 	__u32 row;
 
@@ -70,10 +86,7 @@ __noinline int IN_FAMILY(lb_establish)(struct IN_FAMILY(lb_tuple) *t, struct IN_
 	if (!b)
 		return -1;
 	if (f->state & LB_TRANSLATED) {
-		IN_FAMILY(lb_back)(&back, t, b, f);
-		holder = bpf_map_lookup_elem(&IN_FAMILY(lb_translating), &back);
-		if (!holder || !IN_FAMILY(lb_same)(holder->source, t->source) || holder->source_port != t->source_port ||
-		    !IN_FAMILY(lb_same)(holder->dest, t->dest) || holder->dest_port != t->dest_port)
+		if (!IN_FAMILY(lb_holds_port)(&back, t, b, f))
 			return -1;
 		bpf_map_update_elem(&IN_FAMILY(lb_translated), &back, t, BPF_ANY);
 	}

@@ -3,6 +3,8 @@ import t, { type Test } from 'tap'
 import type { Connection } from '../../../dataplane/connections.ts'
 import { fakePlane } from '../../../dataplane/plane.fake.ts'
 import { scratch } from '../../../test/build.ts'
+import { claimedBy, outdated } from '../evict.ts'
+import { tally } from '../flows.ts'
 import { queries } from '../queries.ts'
 import { LB, type LbOptions, lbArea } from './area.ts'
 
@@ -117,6 +119,33 @@ t.test('what could not be ended is ended later, unless it is served again by the
   await again.call('POST', `${LB}/web/backends/b1/health`, { healthy: true })
   await again.settled()
   t.same(again.left(), ['10.0.0.1 80'])
+})
+
+t.test('the event loop has its turns while a crowd of connections is looked through', async (t) => {
+  const { add, join, agent } = await tracking(t, [])
+  await add()
+  await join('web', 1)
+  const { read } = agent.store
+  const all = Array.from({ length: 100_000 }, () => connection(1, { dst: '192.0.2.99' }))
+  const rows = Array.from({ length: 250 }, (_, n) => {
+    return {
+      id: n,
+      address: '192.0.2.99',
+      port: 80,
+      protocol: 'tcp' as const,
+      backendIp: `10.0.1.${n}`,
+      backendPort: 80,
+    }
+  })
+  for (const work of [() => outdated(read, rows, [...all, connection(9)]), () => tally(all, claimedBy(read))]) {
+    let turns = 0
+    const ticking = setInterval(() => turns++)
+    await work()
+    clearInterval(ticking)
+    t.ok(turns > 0)
+  }
+  const row = { id: 1, address: VIP, port: 80, protocol: 'tcp' as const, backendIp: '10.0.0.9', backendPort: 80 }
+  t.equal((await outdated(read, [...rows, row], [connection(9), connection(1)])).length, 1)
 })
 
 t.test('where the programs balance, nothing is noted and conntrack is not asked', async (t) => {

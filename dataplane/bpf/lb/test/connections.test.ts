@@ -242,6 +242,7 @@ t.test('a deletion that is taken back gives connections what they had', async (t
   const undo = await it.apply({ before: entry })
   t.equal(await client.tell('say', { handle: held[0]?.handle ?? 0, text: 'cut' }), 'closed')
   await undo()
+  t.same(active(), [1, 1, 1], 'they count as before')
   for (const { handle } of held.slice(1)) t.equal(await client.tell('say', { handle, text: 'back' }), 'same')
   await it.apply({ before: entry })
 })

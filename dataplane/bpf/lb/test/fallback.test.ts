@@ -62,6 +62,8 @@ t.test('a backend off the node, every port, and nobody at all', async (t) => {
   t.same(await it.client.tell('ask', at), [`o1 ${NODE}`])
   rule(vip({ port: 0, backends: [backend(1, { port: 0 })] }), vip({ id: 'none', backends: [] }))
   t.same(await it.client.tell('ask', { address: VIP, port: 8080 }), [`b1 ${CLIENT}`])
+  rule(vip({ port: 0, backends: [backend(1, { port: 0 })] }), vip({ id: 'none', port: 8080, backends: [] }))
+  t.same(await it.client.tell('ask', { address: VIP, port: 8080 }), ['ECONNREFUSED'], 'not by the one for every port')
   await outside.ns.remove()
   rule(vip({ backends: [backend(1, { state: 'down' })] }))
   t.same(await it.client.tell('ask', at), ['ECONNREFUSED'])

@@ -1,9 +1,14 @@
 /** How a connection begins and ends, packet by packet, and what is no connection at all. */
 import '../../../../test/inside.ts'
+import { join } from 'node:path'
 import t from 'tap'
 import { requireRoot } from '../../../../test/netns.ts'
+import { bytes, u32 } from '../../codec.ts'
+import { openMap } from '../../map.ts'
 import { ipv4, PROTOCOL } from '../../port/test/packet.ts'
 import { run } from '../../test/support.ts'
+import { pinsOf } from '../open.ts'
+import { tuple } from '../rows.ts'
 import { backend, backendAddress, CLIENT, lab, VIP, VIP6, vip } from './lab.ts'
 import { player } from './player.ts'
 import { ACK, SYN, walker } from './walker.ts'
@@ -175,6 +180,64 @@ t.test(
     }
   },
 )
+
+t.test('a client whose router has changed is answered by the one that it comes by now', async (t) => {
+  await it.put(entry)
+  const name = await opened()
+  const answeredTo = async () => {
+    const answer = ipv4(backendAddress(Number(name.slice(1))), CLIENT, PROTOCOL.tcp, segment('tcp', 8080, 5000, ACK))
+    return (await play('br-work', checksummed(answer))).data.subarray(0, 6).toString('hex')
+  }
+  t.equal(await answeredTo(), '020000000099')
+  const packet = checksummed(ipv4(CLIENT, VIP, PROTOCOL.tcp, segment('tcp', 5000, 80, ACK)))
+  await play('up0', packet, [], '02:00:00:00:00:98')
+  t.equal(await answeredTo(), '020000000098')
+  await it.apply({ before: entry })
+})
+
+t.test('a tuple that is used anew begins anew', async (t) => {
+  await it.put(entry)
+  const name = await opened()
+  await says(FIN | ACK)
+  await answers(FIN | ACK, name)
+  t.not(await says(SYN), name, 'it takes its turn, as it is judged')
+  await it.apply({ before: entry })
+})
+
+t.test('who opens again what another has taken the port of gets another port', async (t) => {
+  const web = vip({ backends: [backend(1)] })
+  const other = vip({ id: 'other', key: 'lb/vip/other', port: 81, backends: [backend(1)] })
+  await it.apply({ after: web }, { after: other })
+  await says(SYN)
+  const ownPort = async () => {
+    const packet = ipv4(CLIENT, VIP, PROTOCOL.tcp, segment('tcp', 5000, 81, SYN))
+    return (await play('up0', checksummed(packet))).packet.readUInt16BE(20)
+  }
+  const first = await ownPort()
+  t.not(first, 5000, 'two of its connections would be the same')
+  t.equal(await ownPort(), first)
+  const ports = openMap(join(pinsOf(it.root).pinDir, 'lb_translating4'), tuple(4), tuple(4))
+  for (const [back, asked] of await ports.lookupBatch()) ports.set(back, { ...asked, sourcePort: 5001 })
+  const second = await ownPort()
+  t.not(second, first)
+  t.equal(await ownPort(), second)
+  ports.close()
+  await it.apply({ before: web }, { before: other })
+})
+
+t.test('nothing begins with a backend whose row is being emptied', async (t) => {
+  const one = vip({ backends: [backend(1)] })
+  await it.put(one)
+  const rows = openMap(join(pinsOf(it.root).pinDir, 'lb_backends'), u32, bytes(64))
+  // Of struct lb_backend the generation.
+  const emptied = Buffer.from(rows.get(0) ?? [])
+  t.not(emptied.readUInt32LE(16), 0)
+  emptied.writeUInt32LE(0, 16)
+  rows.set(0, emptied)
+  t.equal(await says(SYN), 'drop')
+  rows.close()
+  await it.apply({ before: one })
+})
 
 t.test('an echo request to a virtual address is answered', async (t) => {
   await it.put(entry)

@@ -7,6 +7,8 @@ import { runProgram } from '../../test_run.ts'
 import { BALANCER_OBJECT, pinsOf } from '../open.ts'
 
 const VERDICTS: Record<number, string> = { 4294967295: 'pass', 2: 'drop', 7: 'redirect' }
+/** Who sends unless a test says otherwise. */
+const SENDER = '02:00:00:00:00:99'
 const macOf = (name: string) => /link\/ether (\S+)/.exec(run('ip', 'link', 'show', 'dev', name))?.[1] ?? ''
 
 export interface Played {
@@ -17,7 +19,12 @@ export interface Played {
   packet: Buffer
 }
 
-export type Play = (device: 'up0' | 'br-work', packet: Buffer, tags?: { vid: number }[]) => Promise<Played>
+export type Play = (
+  device: 'up0' | 'br-work',
+  packet: Buffer,
+  tags?: { vid: number }[],
+  mac?: string,
+) => Promise<Played>
 
 /** Answers what becomes of an IP packet that comes in by a device. */
 export async function player(t: Scope, root: string): Promise<Play> {
@@ -25,11 +32,11 @@ export async function player(t: Scope, root: string): Promise<Play> {
   const object = openObject(BALANCER_OBJECT, pinsOf(root))
   await object.load()
   t.teardown(() => object.close())
-  return async (device, packet, tags = []) => {
+  return async (device, packet, tags = [], mac = SENDER) => {
     const type = (packet[0] ?? 0) >> 4 === 6 ? TYPE.ipv6 : TYPE.ipv4
     const context = Buffer.alloc(192)
     context.writeUInt32LE(ifindex(device), 40)
-    const data = ethernet(macs[device], '02:00:00:00:00:99', type, packet, tags)
+    const data = ethernet(macs[device], mac, type, packet, tags)
     const { retval, dataOut } = await runProgram(object.program('lb_in').fd, { data, ctx: context })
     return { verdict: VERDICTS[retval] ?? String(retval), data: dataOut, packet: dataOut.subarray(14) }
   }
