@@ -40,7 +40,10 @@ async function opened(t: Scope): Promise<BuiltAgent & { bodied: BodyRoute[]; bef
     // TypeBox schemas are JSON Schema.
     const body = schema?.body as Schema | undefined
     if (!url.startsWith(P) || body === undefined) return []
-    return [{ label: `${method} ${url}`, method: String(method), url: url.replace(/:[a-z]+/g, '1'), schema: body }]
+    // A path that is good, so that it is the body that is refused.
+    const named = (schema?.params as Schema | undefined)?.properties ?? {}
+    const path = url.replace(/:([a-z_]+)/gi, (_, name) => String(named[name]?.enum ? sample(named[name]) : '1'))
+    return [{ label: `${method} ${url}`, method: String(method), url: path, schema: body }]
   })
   return { ...built, bodied, before: snapshot(built) }
 }

@@ -84,6 +84,9 @@ async function threeTenants({ call }: BuiltAgent): Promise<Tenants> {
   return { own, other, suspended, key: keys }
 }
 
-/** What calls that are refused or that only read leave as it was; that a key was used is noted. */
+/** Noted by those that only read: that a key was used, and when traffic was counted last. */
+const NOTED = new Set(['last_used_at', 'flows_readings'])
+
+/** What calls that are refused or that only read leave as it was. */
 export const shown = (built: Pick<BuiltAgent, 'agent' | 'plane'>): string =>
-  JSON.stringify(snapshot(built), (name, value) => (name === 'last_used_at' ? undefined : value))
+  JSON.stringify(snapshot(built), (name, value) => (NOTED.has(name) ? undefined : value))
