@@ -36,6 +36,7 @@ type Transfer = KoffiFunc<(fd: number, bytes: Uint8Array, length: number, flags:
 const calls: {
   socket: KoffiFunc<(domain: number, type: number, protocol: number) => number>
   bind: KoffiFunc<(fd: number, address: Uint8Array, length: number) => number>
+  connect: KoffiFunc<(fd: number, address: Uint8Array, length: number) => number>
   setsockopt: KoffiFunc<(fd: number, level: number, name: number, value: Uint8Array, length: number) => number>
   send: Transfer
   sendto: KoffiFunc<
@@ -53,6 +54,7 @@ const calls: {
 } = {
   socket: library.func('int socket(int domain, int type, int protocol)'),
   bind: library.func('int bind(int fd, const void *address, uint32_t length)'),
+  connect: library.func('int connect(int fd, const void *address, uint32_t length)'),
   setsockopt: library.func('int setsockopt(int fd, int level, int name, const void *value, uint32_t length)'),
   // koffi knows no ssize_t; on Linux it is a long.
   send: library.func('long send(int fd, const void *bytes, size_t length, int flags)'),
@@ -74,8 +76,9 @@ const calls: {
 /** linux/sched.h */
 const CLONE_NEWNET = 0x40000000
 
-/** asm-generic/socket.h */
+/** asm-generic/socket.h, linux/socket.h */
 const MSG_DONTWAIT = 0x40
+const MSG_CMSG_CLOEXEC = 0x40000000
 
 /** asm-generic/errno.h: numbers that callers compare with; the rest go by {@link errnoName}. */
 export const EINTR = 4
@@ -133,6 +136,11 @@ export function socket(domain: number, type: number, protocol: number): number {
 /** bind(2); `address` is an encoded sockaddr. Throws {@link KernelError}. */
 export function bind(fd: number, address: Uint8Array): void {
   checked(calls.bind(fd, address, address.length))
+}
+
+/** connect(2) of a socket that does not wait (SOCK_NONBLOCK); `address` is an encoded sockaddr. Throws {@link KernelError}. */
+export function connect(fd: number, address: Uint8Array): void {
+  checked(calls.connect(fd, address, address.length))
 }
 
 /** setsockopt(2) for options that are one int. Throws {@link KernelError}. */
@@ -229,11 +237,12 @@ export interface Datagram {
 
 /**
  * recvmsg(2) without waiting. Returns the lengths of bytes, or the negative errno; never throws. What does not fit is cut
- * off, so that a length which fills its room may stand for more.
+ * off, so that a length which fills its room may stand for more. A descriptor that comes along (SCM_RIGHTS of unix(7)) is the
+ * caller's to close; no child of this process gets it.
  */
 export function receiveMessage(fd: number, into: Datagram): { length: number; control: number } | number {
   const message = header(into)
-  const result = Number(calls.recvmsg(fd, message, MSG_DONTWAIT))
+  const result = Number(calls.recvmsg(fd, message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC))
   return result < 0 ? -koffi.errno() : { length: result, control: message.msg_controllen }
 }
 

@@ -3,6 +3,7 @@
  * to have a shape.
  */
 
+import { inSlices } from '../slices.ts'
 import { type BfdState, BGP_STATES, type BgpRoute, type BgpState, type NeighborState } from './bgp.ts'
 import { communityName, communityNumber } from './communities.ts'
 import type { Outcome } from './vty.ts'
@@ -21,23 +22,24 @@ const number = (value: unknown): number => (typeof value === 'number' && Number.
 const text = (value: unknown): string => (typeof value === 'string' ? value : '')
 const list = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : [])
 
-/** An address as FRR writes it. */
-const ADDRESS = /^[0-9a-f.:]{2,45}$/
-
 /** A neighbor and how BFD is set for it, which the running configuration does not tell. */
 export interface ReadNeighbor extends Omit<NeighborState, 'bfd'> {
   bfd?: { multiplier: number; rx: number; tx: number } | undefined
 }
 
-/** Of `show bgp vrf all neighbors json`. */
-export function readNeighbors(answer: string): ReadNeighbor[] {
+/** Where a neighbor begins in the answer, as json-c indents it, and where its fields end. */
+const NEIGHBOR = /^ {2}"([0-9a-f.:]{2,45})":(?=\{$)/gm
+const NEIGHBOR_END = '\n  }'
+
+/** Of `show bgp vrf all neighbors json`, which is some kilobytes a neighbor: read in slices. */
+export async function readNeighbors(answer: string): Promise<ReadNeighbor[]> {
   const found: ReadNeighbor[] = []
-  for (const instance of Object.values(fields(parse(answer)))) {
-    for (const [address, value] of Object.entries(fields(instance))) {
-      if (!ADDRESS.test(address) || typeof value !== 'object') continue
-      found.push(readNeighbor(address, fields(value)))
-    }
-  }
+  await inSlices(answer.matchAll(NEIGHBOR), (match) => {
+    const start = match.index + match[0].length
+    const end = answer.indexOf(NEIGHBOR_END, start)
+    const value = end < 0 ? undefined : parse(answer.slice(start, end + NEIGHBOR_END.length))
+    if (value !== undefined) found.push(readNeighbor(match[1] ?? '', fields(value)))
+  })
   return found
 }
 
@@ -74,13 +76,11 @@ export function readBfd(answer: string): Map<string, BfdState> {
   )
 }
 
-/** Of `show bgp … statistics json`. */
-export function readPrefixCount(answer: string): number {
-  const all = fields(parse(answer))
-  const found = Object.entries(all).flatMap(([key, value]) =>
+/** Of `show bgp vrf all … statistics json`: how many prefixes each speaker has. */
+export function readPrefixCounts(answer: string): number[] {
+  return Object.entries(fields(parse(answer))).flatMap(([key, value]) =>
     /unicast$/i.test(key) ? list(value).map((it) => number(fields(it).totalPrefixes)) : [],
   )
-  return found.reduce((sum, many) => sum + many, 0)
 }
 
 /** `"192.0.2.0/24": [` and what follows, up to the end of the line. */
@@ -123,9 +123,9 @@ function readRoute(prefix: string, all: Fields): BgpRoute | undefined {
 
 const spelled = (value: unknown): string => communityName(communityNumber(text(value)))
 
-/** Instances of `show bgp vrf all neighbors json`: `default`, `as65009`. Whatever else the answer holds has another shape. */
+/** Instances of `show bgp vrf all neighbors json`: `default`, `as65009`. */
 export const readInstances = (answer: string): string[] =>
-  Object.keys(fields(parse(answer))).filter((name) => /^(default|as\d{1,10})$/.test(name))
+  Array.from(answer.matchAll(/^"(default|as\d{1,10})":(?=\{)/gm), ([, name]) => name ?? '')
 
 /** One line of what bgpd said; what it says of an unknown command may repeat a secret. */
 export function saidOf(outcome: Outcome | undefined, command = ''): string {

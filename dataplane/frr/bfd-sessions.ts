@@ -15,7 +15,7 @@ export async function missingSessions(bgpd: Vty, bfdd: Vty): Promise<Statement[]
   ])
   const there = readBfd(sessions?.text ?? '')
   const missing = new Map(
-    readNeighbors(neighbors?.text ?? '').flatMap(({ address, bfd }) =>
+    (await readNeighbors(neighbors?.text ?? '')).flatMap(({ address, bfd }) =>
       bfd && !there.has(address) ? [[address, bfd] as const] : [],
     ),
   )

@@ -20,6 +20,14 @@ export interface NeighborState {
   peerGracefulRestart: boolean
 }
 
+/** A state of a session, and since when. */
+export interface SessionSeen {
+  address: string
+  state: BgpState
+  /** Unix ms. */
+  at: number
+}
+
 export interface BgpRoute {
   prefix: string
   nextHop: string
@@ -39,16 +47,35 @@ export interface Bgp {
   /** Of all neighbors that the speaker has; none while it does not run. Rejects when it runs and does not answer, as do the others. */
   neighbors(): Promise<NeighborState[]>
   /**
+   * From now on `hear` is called with every move of every session, in order; and with all sessions that there are (`whole`) at first and
+   * after each gap. Only while `follows` is true: otherwise only `neighbors` tells. Returns how to stop.
+   */
+  follow(hear: (seen: readonly SessionSeen[], whole: boolean) => void): () => void
+  follows(): boolean
+  /** The BFD sessions that there are, by neighbor. */
+  bfd(): Promise<ReadonlyMap<string, BfdState>>
+  /**
    * What neighbors have told, after import policy, some at a time. One listing at a time goes on, as fast as it is taken; the others
    * wait for it, so whoever takes no more of one must end it.
    */
   routes(family: 4 | 6): AsyncIterable<BgpRoute[]>
-  /** Prefixes of both families for which there is a path, our own included. */
-  prefixes(): Promise<number>
+  /** Of each speaker: prefixes of both families for which there is a path, our own included, which every speaker has. */
+  prefixes(): Promise<number[]>
+  /** Whether this kernel can protect a session by a key. */
+  md5(): boolean
   /** Process ids of the daemons that run. */
   pids(): Readonly<Record<string, number>>
 }
 
 async function* nothing(): AsyncIterable<BgpRoute[]> {}
 
-export const NO_BGP: Bgp = { neighbors: async () => [], routes: nothing, prefixes: async () => 0, pids: () => ({}) }
+export const NO_BGP: Bgp = {
+  neighbors: async () => [],
+  follow: () => () => {},
+  follows: () => false,
+  bfd: async () => new Map(),
+  routes: nothing,
+  prefixes: async () => [],
+  md5: () => true,
+  pids: () => ({}),
+}

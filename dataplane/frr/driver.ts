@@ -7,14 +7,15 @@ import { compare, type Entry, type Passage } from '../entry.ts'
 import { type ApplyMode, type Driver, GroundLost, KernelRefusal, type Pending, UncertainOutcome } from '../plane.ts'
 import { atOnce, stepwise } from '../slices.ts'
 import { readNeighbors, saidOf } from './answers.ts'
-import { missingSessions } from './bfd-sessions.ts'
 import type { Bgp } from './bgp.ts'
-import { type BgpPassage, commandsFor, placed } from './commands.ts'
+import { type BgpPassage, commandsFor } from './commands.ts'
 import { BGP_KINDS, type BgpEntry, isBgp } from './entries.ts'
+import { openFollower } from './follow.ts'
 import { observed } from './observed.ts'
 import { openReadings } from './readings.ts'
 import { DAEMONS, type Daemon, endDaemon, type FrrPlaces, findDaemon, pidOf, startDaemon, whyNoFrr } from './session.ts'
 import { openTurns } from './turns.ts'
+import { openUpkeep } from './upkeep.ts'
 import type { Outcome, Vty } from './vty.ts'
 
 /** A daemon that ends this soon after its start, again and again, is started anew later and later. */
@@ -26,9 +27,6 @@ const MIN_RETRY_MS = 1000
 const REST_MS = 10_000
 /** What bgpd refused by itself is tried again after so long. */
 const AGAIN_MS = 30_000
-/** So often, and so many times after a daemon was started, it is seen to that bfdd has all sessions. */
-const UPKEEP_MS = 1000
-const UPKEEPS = 30
 
 export interface FrrDriver extends Driver {
   readonly bgp: Bgp
@@ -51,18 +49,21 @@ interface Waiting extends Pending {
 /** Rejects with a sentence for the operator where FRR cannot be used. */
 export async function openFrr(options: FrrOptions): Promise<FrrDriver> {
   const { onProblem, onLoss } = options
-  const why = whyNoFrr(options)
+  const why = await whyNoFrr(options)
   if (why !== undefined) throw new Error(why)
   const connected = new Map<Daemon, Vty>()
   const timers = new Map<Daemon, NodeJS.Timeout>()
   const started = new Map<Daemon, { at: number; early: number }>()
   let waiting: Waiting[] = []
   let [lost, closing, restarts] = [false, false, 0]
-  let [rest, upkeep]: (NodeJS.Timeout | undefined)[] = []
+  let rest: NodeJS.Timeout | undefined
   const inTurn = openTurns()
+  const upkeep = openUpkeep({ places: options, inTurn, daemon: (name) => connected.get(name) })
+  const follower = openFollower(`${options.runDir}/bgpd.vty`, onProblem)
 
   function lose(name: Daemon): void {
     connected.delete(name)
+    if (name === 'bgpd') follower.end()
     if (closing) return
     restarts++
     const pause = pauseOf(name)
@@ -94,35 +95,29 @@ export async function openFrr(options: FrrOptions): Promise<FrrDriver> {
     timers.set(name, setTimeout(work, pause))
   }
 
+  /** Connects to one that runs. */
+  async function found(name: Daemon): Promise<Vty | undefined> {
+    const vty = await findDaemon(options, name, () => lose(name))
+    if (vty) await hold(name, vty)
+    return vty
+  }
+
+  async function hold(name: Daemon, vty: Vty): Promise<void> {
+    connected.set(name, vty)
+    // Before it is told anything, so that no move of a session is missed.
+    if (name === 'bgpd') await follower.begin(vty)
+  }
+
   async function running(name: Daemon): Promise<Vty> {
-    const there = connected.get(name) ?? (await findDaemon(options, name, () => lose(name)))
-    if (there) {
-      connected.set(name, there)
-      return there
-    }
+    const there = connected.get(name) ?? (await found(name))
+    if (there) return there
     started.set(name, { at: performance.now(), early: started.get(name)?.early ?? 0 })
     const vty = await startDaemon(options, name, () => lose(name)).catch((error: unknown) => {
       throw new KernelRefusal((error as Error).message)
     })
-    connected.set(name, vty)
-    keepUp(UPKEEPS)
+    await hold(name, vty)
+    upkeep.started()
     return vty
-  }
-
-  function keepUp(times: number): void {
-    clearTimeout(upkeep)
-    if (closing || times === 0) return
-    const look = () =>
-      inTurn(async () => {
-        const [bgpd, bfdd] = [connected.get('bgpd'), connected.get('bfdd')]
-        if (!bgpd || !bfdd) return
-        const missing = await missingSessions(bgpd, bfdd)
-        if (missing.length > 0) await bgpd.run(['configure terminal', ...placed(missing), 'end'])
-      })
-        // Whatever has ended meanwhile is started anew, and then comes the next.
-        .catch(() => {})
-        .finally(() => keepUp(times - 1))
-    upkeep = setTimeout(look, UPKEEP_MS).unref()
   }
 
   /** zebra first, whom the others ask. */
@@ -133,6 +128,7 @@ export async function openFrr(options: FrrOptions): Promise<FrrDriver> {
   }
 
   async function endAll(): Promise<void> {
+    follower.end()
     for (const name of [...DAEMONS].reverse()) {
       clearTimeout(timers.get(name))
       connected.get(name)?.close()
@@ -168,15 +164,12 @@ export async function openFrr(options: FrrOptions): Promise<FrrDriver> {
   async function held(vty: Vty): Promise<BgpEntry[]> {
     const [config, neighbors] = await ask(vty, ['show running-config', 'show bgp vrf all neighbors json'])
     if (!config?.ok || !neighbors?.ok) throw new UncertainOutcome('bgpd does not tell its configuration')
-    return stepwise(observed(config.text, readNeighbors(neighbors.text)))
+    return stepwise(observed(config.text, await readNeighbors(neighbors.text)))
   }
 
   async function observe(desired: readonly Entry[] = []): Promise<Entry[]> {
     lost = false
-    for (const name of DAEMONS) {
-      const vty = connected.get(name) ?? (await findDaemon(options, name, () => lose(name)))
-      if (vty) connected.set(name, vty)
-    }
+    for (const name of DAEMONS) if (!connected.has(name)) await found(name)
     const vty = connected.get('bgpd')
     // Whoever crashed while nobody looked.
     if (vty) await allRunning().catch(onProblem)
@@ -260,7 +253,7 @@ export async function openFrr(options: FrrOptions): Promise<FrrDriver> {
     kinds: BGP_KINDS,
     observe: (desired) => inTurn(() => observe(desired)),
     apply: (diff, mode) => inTurn(() => apply(diff, mode)),
-    pending: () => waiting.map(({ key, reason }) => ({ key, reason })),
+    pending: () => [...waiting.map(({ key, reason }) => ({ key, reason })), ...upkeep.troubles()],
     bgp: openReadings({
       places: options,
       daemon: (name) => connected.get(name),
@@ -271,13 +264,15 @@ export async function openFrr(options: FrrOptions): Promise<FrrDriver> {
             return pid === undefined ? [] : [[name, pid]]
           }),
         ),
+      follower,
     }),
     restarts: () => restarts,
     async close() {
       closing = true
       clearTimeout(rest)
-      clearTimeout(upkeep)
+      upkeep.close()
       for (const timer of timers.values()) clearTimeout(timer)
+      follower.end()
       // They go on.
       for (const vty of connected.values()) vty.close()
     },

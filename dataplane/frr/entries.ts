@@ -153,12 +153,12 @@ export function bgpPrefixList(id: number, rules: readonly PrefixRule[]): BgpEntr
   const name = nameOf('P', [id, rules])
   const each = rules.map((rule) => `${verdict(rule.permit)} ${certain(PREFIX, rule.prefix)}${bounds(rule)}`)
   // One that says what another has said is not kept by bgpd.
-  const lines = [...new Set(each)].map((rule, at) => `${listWord(familyOf(rule))} ${name} seq ${at + 1} ${rule}`)
+  const said = new Set(each)
+  const lines = [...said].map((rule, at) => `${listWord(familyOf(rule))} ${name} seq ${at + 1} ${rule}`)
   // To FRR a list without any line permits everything.
-  const end = [
-    `ip prefix-list ${name} seq ${LAST} deny 0.0.0.0/0 le 32`,
-    `ipv6 prefix-list ${name} seq ${LAST} deny ::/0 le 128`,
-  ]
+  const end = ['deny 0.0.0.0/0 le 32', 'deny ::/0 le 128']
+    .filter((rule) => !said.has(rule))
+    .map((rule) => `${listWord(familyOf(rule))} ${name} seq ${LAST} ${rule}`)
   return {
     kind: 'bgp_prefix_list',
     key: key('bgp_prefix_list', name),

@@ -1,6 +1,8 @@
 /** What the daemons tell of their work. Long listings have a connection of their own, so that nothing waits for their reader. */
-import { readBfd, readInstances, readNeighbors, readPrefixCount, readRouteLine } from './answers.ts'
-import type { Bgp, BgpRoute } from './bgp.ts'
+import { readBfd, readInstances, readNeighbors, readPrefixCounts, readRouteLine } from './answers.ts'
+import type { Bgp, BgpRoute, BgpState } from './bgp.ts'
+import type { Follower } from './follow.ts'
+import { takesKeys } from './md5.ts'
 import type { Daemon, FrrPlaces } from './session.ts'
 import { openTurns } from './turns.ts'
 import { openVty, type Vty } from './vty.ts'
@@ -10,6 +12,7 @@ export interface ReadingParts {
   /** The connection to one that runs. */
   daemon(name: Daemon): Vty | undefined
   pids(): Readonly<Record<string, number>>
+  follower: Follower
 }
 
 /** Longest wait for the next of a listing. */
@@ -17,7 +20,7 @@ const PATIENCE_MS = 60_000
 /** After so much of a listing everybody else gets a turn. */
 const SLICE_MS = 5
 
-export function openReadings({ places, daemon, pids }: ReadingParts): Bgp {
+export function openReadings({ places, daemon, pids, follower }: ReadingParts): Bgp {
   /** '' when it does not run. Throws when it runs and does not answer: then nothing is known, which is not the same as nothing there. */
   const ask = async (name: Daemon, command: string): Promise<string> => {
     const vty = daemon(name)
@@ -37,12 +40,17 @@ export function openReadings({ places, daemon, pids }: ReadingParts): Bgp {
         ask('bgpd', 'show bgp vrf all neighbors json'),
         ask('bfdd', 'show bfd peers json'),
       ])
-      const bfd = readBfd(sessions)
-      return readNeighbors(told).map((it) => ({
+      const [all, bfd] = [await readNeighbors(told), readBfd(sessions)]
+      return all.map((it) => ({
         ...it,
+        state: it.state === 'Established' ? it.state : (toward(follower.state(it.address)) ?? it.state),
         bfd: it.bfd ? (bfd.get(it.address) ?? 'down') : 'disabled',
       }))
     },
+
+    follow: follower.follow,
+    follows: follower.follows,
+    bfd: async () => readBfd(await ask('bfdd', 'show bfd peers json')),
 
     async *routes(family) {
       const turn = await ownTurn(inTurn)
@@ -63,16 +71,18 @@ export function openReadings({ places, daemon, pids }: ReadingParts): Bgp {
     },
 
     async prefixes() {
-      let sum = 0
-      for (const family of [4, 6]) {
-        sum += readPrefixCount(await ask('bgpd', `show bgp vrf all ipv${family} unicast statistics json`))
-      }
-      return sum
+      const answers = [4, 6].map((family) => ask('bgpd', `show bgp vrf all ipv${family} unicast statistics json`))
+      const [four = [], six = []] = (await Promise.all(answers)).map(readPrefixCounts)
+      return four.map((many, at) => many + (six[at] ?? 0))
     },
 
+    md5: takesKeys,
     pids,
   }
 }
+
+/** Of two machines bgpd tells how one is, and the other may be farther; of a session that is established only it tells the rest, too. */
+const toward = (state: BgpState | undefined) => (state === 'Established' ? undefined : state)
 
 /** Resolves when it is one's turn, which lasts until `end`. */
 function ownTurn(inTurn: ReturnType<typeof openTurns>): Promise<{ end(): void }> {

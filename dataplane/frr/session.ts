@@ -19,6 +19,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { readdir, readFile, readlink } from 'node:fs/promises'
+import { dirname } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { openVty, type Vty } from './vty.ts'
@@ -53,7 +54,7 @@ const STATIC: Readonly<Record<Daemon, string>> = {
 }
 
 /** Why FRR cannot be used here; undefined when it can. */
-export function whyNoFrr({ binDir }: FrrPlaces): string | undefined {
+export async function whyNoFrr({ binDir, runDir }: FrrPlaces): Promise<string | undefined> {
   for (const name of DAEMONS) {
     try {
       accessSync(`${binDir}/${name}`, constants.X_OK)
@@ -61,7 +62,24 @@ export function whyNoFrr({ binDir }: FrrPlaces): string | undefined {
       return `${binDir}/${name} is missing: install Debian's package frr`
     }
   }
-  return user() ? undefined : "the user frr is missing: install Debian's package frr"
+  const ids = user()
+  if (ids === undefined) return "the user frr is missing: install Debian's package frr"
+  const closed = await firstClosed(dirname(dirname(runDir)), ids)
+  return (
+    closed &&
+    `the user frr may not pass ${closed}, below which its sockets are (${runDir}): chmod o+x ${closed}, or have the run directory elsewhere (STRATUM_RUN_DIR)`
+  )
+}
+
+/** The first of a directory and those above it that a user may not pass; undefined when all are open. The kernel is asked in that user's name. */
+async function firstClosed(dir: string, ids: { uid: number; gid: number }): Promise<string | undefined> {
+  const above = dir === dirname(dir) ? undefined : await firstClosed(dirname(dir), ids)
+  if (above !== undefined) return above
+  const open = promisify(execFile)('/usr/bin/test', ['-x', dir], { cwd: '/', ...ids, timeout: START_MS })
+  return open.then(
+    () => undefined,
+    () => dir,
+  )
 }
 
 /** The id of user and group `frr`, to which the daemons change. */

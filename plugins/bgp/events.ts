@@ -5,8 +5,10 @@ import { Announcement, Direction, Neighbor, PrefixList, RouteMap } from './schem
 
 const Named = Type.Object({ name: Type.String() })
 const Policy = Type.Object({ direction: Direction, neighbor: Type.String(), route_map: Type.String() })
+/** Without what only the speaker knows at the moment of an answer. */
+const Session = Type.Omit(Neighbor, ['messages_in', 'messages_out', 'peer_graceful_restart'])
 const moved = (states: readonly string[]) =>
-  Type.Object({ ...Neighbor.properties, from: StringEnum(states), to: StringEnum(states) })
+  Type.Object({ ...Session.properties, from: StringEnum(states), to: StringEnum(states) })
 
 /** Event type → its data. */
 export const events = {

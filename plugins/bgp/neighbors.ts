@@ -18,8 +18,7 @@ export const resource = (addr: string): string => `/api/v1/bgp/neighbors/${encod
 /** `live`: what the speaker says of it right now; without it what was seen last. */
 export function toNeighbor(row: NeighborRow, session: SessionRow | undefined, live?: NeighborState): Neighbor {
   const state = live?.state ?? (session?.state as Neighbor['state'] | undefined) ?? 'Idle'
-  const seen = state === session?.state ? session.changedAt : undefined
-  const changed = live?.establishedAt === undefined ? (seen ?? Date.now()) : live.establishedAt * 1000
+  const seen = state === session?.state ? session.changedAt : Date.now()
   return {
     id: row.addr,
     peer_addr: row.addr,
@@ -31,26 +30,28 @@ export function toNeighbor(row: NeighborRow, session: SessionRow | undefined, li
     bfd_enabled: row.bfd,
     bfd_interval_ms: row.bfdInterval,
     bfd_multiplier: row.bfdMultiplier,
-    last_state_change: new Date(changed).toISOString(),
+    last_state_change: new Date(seen).toISOString(),
     messages_in: live?.messagesIn ?? 0,
     messages_out: live?.messagesOut ?? 0,
     graceful_restart: true,
-    bfd_status: row.bfd ? (live?.bfd ?? 'down') : 'disabled',
+    bfd_status: row.bfd ? (live?.bfd ?? (session?.bfd as Neighbor['bfd_status'] | undefined) ?? 'down') : 'disabled',
     bfd_detect_time_ms: row.bfd ? row.bfdInterval * row.bfdMultiplier : 0,
     peer_graceful_restart: live?.peerGracefulRestart ?? false,
   }
 }
 
 /**
- * `routerId`: for the first neighbor of the node. `mayBeMd5`: whether keys can be set here.
+ * `routerId`: for the first neighbor of the node. `md5`: whether keys can be set here.
  * @throws ApiError 400 for what cannot be read, 409 when there is one or the limit is reached
  */
 export function createNeighbor(
   tx: Db,
   input: NeighborInput,
-  { max, now, routerId }: { max: number; now: Date; routerId: string },
+  { max, now, routerId, md5 }: { max: number; now: Date; routerId: string; md5(): boolean },
 ): Change<{ status: 'created'; neighbor: Neighbor }> {
   const values = readInput(input)
+  if (values.md5Key !== '' && !md5())
+    throw badRequest('md5_key: this kernel has no TCP-MD5 (CONFIG_TCP_MD5SIG): leave it out, or use another kernel')
   if (queries(tx).neighbor.get({ addr: values.addr })) throw alreadyExists('neighbor')
   if ((queries(tx).neighborCount.get()?.many ?? 0) >= max) throw limitReached('BGP neighbors', max)
   const known = queries(tx).speaker.get()

@@ -61,7 +61,18 @@ export const queries = prepared((db) => ({
     .from(sessions)
     .where(eq(sessions.neighborId, given('id')))
     .prepare(),
-  sessions: db.select().from(sessions).prepare(),
+  /** What was last seen of each neighbor. */
+  known: db
+    .select({ addr: neighbors.addr, state: sessions.state, bfd: sessions.bfd, changedAt: sessions.changedAt })
+    .from(neighbors)
+    .innerJoin(sessions, eq(sessions.neighborId, neighbors.id))
+    .prepare(),
+  move: db
+    .update(sessions)
+    .set({ state: sql`${given('state')}`, bfd: sql`${given('bfd')}`, changedAt: sql`${given('changedAt')}` })
+    .where(eq(sessions.neighborId, given('id')))
+    .prepare(),
+  anyBfd: db.select({ id: neighbors.id }).from(neighbors).where(eq(neighbors.bfd, true)).limit(1).prepare(),
   sessionCounts: db.select({ state: sessions.state, many: count() }).from(sessions).groupBy(sessions.state).prepare(),
   bfdUp: db.select({ many: count() }).from(sessions).where(eq(sessions.bfd, 'up')).prepare(),
   announcement: db

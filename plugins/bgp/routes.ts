@@ -43,11 +43,13 @@ export function routes(app: TypedApp): void {
       const neighbors = queries(store.read).neighborCount.get()?.many ?? 0
       const live = await told(plane.bgp.neighbors())
       const running = plane.bgp.pids().bgpd !== undefined
+      const own = queries(store.read).announcementCount.get()?.many ?? 0
+      const speakers = neighbors > 0 ? await told(plane.bgp.prefixes()) : [own]
       return {
         status: neighbors > 0 && running ? ('running' as const) : ('idle' as const),
         neighbors,
-        routes:
-          neighbors > 0 ? await told(plane.bgp.prefixes()) : (queries(store.read).announcementCount.get()?.many ?? 0),
+        // Each speaker has all of our own.
+        routes: speakers.reduce((sum, many) => sum + many, 0) - own * Math.max(0, speakers.length - 1),
         bfd_sessions_up: live.filter(({ bfd }) => bfd === 'up').length,
       }
     },
@@ -136,7 +138,12 @@ function neighborRoutes(app: TypedApp): void {
       },
     },
     async (request, reply) => {
-      const options = { max: config.int('max_bgp_neighbors'), now: app.agent.now(), routerId: anyRouterId() }
+      const options = {
+        max: config.int('max_bgp_neighbors'),
+        now: app.agent.now(),
+        routerId: anyRouterId(),
+        md5: plane.bgp.md5,
+      }
       const created = await carryOut(request, reply, AREA, (tx) => createNeighbor(tx, request.body, options))
       return reply.code(201).send(created)
     },

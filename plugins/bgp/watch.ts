@@ -1,37 +1,88 @@
-/** Follows the sessions: what has changed is stored and told. */
-import { eq } from 'drizzle-orm'
-import type { AreaContext, Change, Db, EventDraft, Stop } from '../../core/area.ts'
+/**
+ * Follows the sessions: what has changed is stored and told. Each move of a session comes from the speaker by itself; asking is for what it does
+ * not tell (BFD), and for as long as it tells nothing.
+ */
+import type { AreaContext, Stop } from '../../core/area.ts'
 import { system } from '../../core/state/events.ts'
-import type { NeighborState } from '../../dataplane/frr/bgp.ts'
-import { resource, toNeighbor } from './neighbors.ts'
 import { queries } from './queries.ts'
-import { sessions } from './tables.ts'
+import { bfdOf, changed, everyOne, follow, type Seen, stateOf } from './seen.ts'
 
-/** A session that comes up spends milliseconds in OpenSent and OpenConfirm; what lies between two looks is not seen. */
 const EVERY_MS = 250
-/** What hundreds of neighbors say takes long to read: so many times as long nothing is looked at, but never longer than the most. */
+/** What hundreds of neighbors say takes long to read: so many times as long nothing is asked, but never longer than the most. */
 const RESTS = 20
 const MOST_MS = 5000
-/** Without a session these two take turns, each time that a connection is tried. */
-const TRYING: readonly string[] = ['Connect', 'Active']
+/** Moves come in bursts: what follows the first within so long goes into the same mutation, up to so many. */
+const GATHER_MS = 20
+const TOGETHER = 200
+/** While nothing can be stored so many are kept; beyond that all sessions are told anew. */
+const MOST_HEARD = 20_000
+const AGAIN_MS = 1000
 
 export function watchSessions({ read, plane, mutate, now, log }: AreaContext): Stop {
-  let looking: Promise<void> | undefined
-  let failing = false
+  const heard: Seen[] = []
+  const failing = { look: false, store: false }
+  let stopped = false
+  let gathering: NodeJS.Timeout | undefined
+  let [storing, looking]: (Promise<void> | undefined)[] = []
 
-  async function look(): Promise<void> {
+  function hear(seen: readonly Seen[]): void {
+    for (const it of seen) heard.push(it)
+    if (heard.length > MOST_HEARD) {
+      heard.length = 0
+      unfollow()
+      unfollow = followAll()
+    }
+    if (heard.length > 0) soon(GATHER_MS)
+  }
+
+  /** Of how all are, what has not been told; that is known only when nothing waits. */
+  const news = (seen: readonly Seen[]) => (heard.length > 0 || storing ? seen : changed(read, seen))
+  const followAll = () => plane.bgp.follow((seen, whole) => hear(whole ? news(everyOne(read, seen, now())) : seen))
+
+  function soon(ms: number): void {
+    if (stopped || storing) return
+    gathering ??= setTimeout(() => {
+      gathering = undefined
+      storing = store().finally(() => {
+        storing = undefined
+        if (heard.length > 0) soon(failing.store ? AGAIN_MS : 0)
+      })
+    }, ms)
+  }
+
+  /** In order, so that each move begins where the one before has ended. */
+  async function store(): Promise<void> {
+    const some = heard.splice(0, TOGETHER)
     try {
-      const live = await plane.bgp.neighbors()
-      if (differs(read, live)) await mutate(system('bgp'), (tx) => follow(tx, live, now()))
-      failing = false
+      await mutate(system('bgp'), (tx) => follow(tx, some))
+      failing.store = false
     } catch (error) {
-      if (!failing) log.warn({ err: error }, 'the BGP sessions could not be looked at; this is tried again')
-      failing = true
+      warn('store', error)
+      heard.unshift(...some)
     }
   }
 
+  function warn(what: keyof typeof failing, error: unknown): void {
+    if (!failing[what]) log.warn({ err: error }, 'the BGP sessions could not be followed; this is tried again')
+    failing[what] = true
+  }
+
+  async function look(): Promise<void> {
+    try {
+      const follows = plane.bgp.follows()
+      const seen = follows ? await heardOfBfd() : everyOne(read, (await plane.bgp.neighbors()).map(stateOf), now())
+      failing.look = false
+      // What has come by itself meanwhile is newer.
+      if (plane.bgp.follows() === follows) hear(news(seen))
+    } catch (error) {
+      warn('look', error)
+    }
+  }
+
+  const heardOfBfd = async () => (queries(read).anyBfd.get() ? bfdOf(read, await plane.bgp.bfd(), now()) : [])
+
+  let unfollow = followAll()
   let clock = setTimeout(turn, EVERY_MS)
-  let stopped = false
   function turn(): void {
     const since = performance.now()
     looking = (queries(read).speaker.get() === undefined ? Promise.resolve() : look()).then(() => {
@@ -41,48 +92,10 @@ export function watchSessions({ read, plane, mutate, now, log }: AreaContext): S
   }
   return async () => {
     stopped = true
+    unfollow()
     clearTimeout(clock)
+    clearTimeout(gathering)
     await looking
+    await storing
   }
-}
-
-interface Seen {
-  state: string
-  bfd: string
-}
-const IDLE = (bfd: boolean): Seen => ({ state: 'Idle', bfd: bfd ? 'down' : 'disabled' })
-
-function differs(db: Db, live: readonly NeighborState[]): boolean {
-  return moves(db, live).next().done === false
-}
-
-/** Neighbors that are not as they were last seen. */
-function* moves(db: Db, live: readonly NeighborState[]) {
-  const states = new Map(live.map((it) => [it.address, it]))
-  const known = new Map(
-    queries(db)
-      .sessions.all()
-      .map((it) => [it.neighborId, it]),
-  )
-  for (const row of queries(db).neighbors.all()) {
-    const state = states.get(row.addr)
-    const [was, is] = [known.get(row.id), state ?? IDLE(row.bfd)]
-    if (was && (was.state !== is.state || was.bfd !== is.bfd)) yield { row, was, is, live: state }
-  }
-}
-
-export function follow(tx: Db, live: readonly NeighborState[], now: Date): Change<void> {
-  const events: EventDraft[] = []
-  for (const { row, was, is, live: state } of moves(tx, live)) {
-    const moved = was.state !== is.state
-    const session = { ...was, state: is.state, bfd: is.bfd, changedAt: moved ? now.getTime() : was.changedAt }
-    tx.update(sessions).set(session).where(eq(sessions.neighborId, row.id)).run()
-    const data = toNeighbor(row, session, state)
-    const told = (type: string, from: string, to: string) =>
-      events.push({ type, resource: resource(row.addr), data: { ...data, from, to } })
-    const trying = TRYING.includes(was.state) && TRYING.includes(is.state)
-    if (moved && !trying) told('neighbor.state_changed', was.state, is.state)
-    if (was.bfd !== is.bfd) told('bfd.state_changed', was.bfd, is.bfd)
-  }
-  return { result: undefined, touch: [], events }
 }

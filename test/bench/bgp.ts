@@ -93,7 +93,7 @@ async function measure(driver: Awaited<ReturnType<typeof openFrr>>, dir: string,
   const state = async () => (await driver.bgp.neighbors())[0]
   while ((await state())?.state !== 'Established') await wait(50)
   const since = performance.now()
-  while ((await driver.bgp.prefixes()) < ROUTES) await wait(500)
+  while (((await driver.bgp.prefixes())[0] ?? 0) < ROUTES) await wait(500)
   process.stderr.write(`${ROUTES} routes after ${Math.round(performance.now() - since)} ms\n`)
 
   const batches: number[] = []

@@ -1,7 +1,7 @@
 /** Parsers of what daemons say: they read what is there and survive anything else. */
 import fc from 'fast-check'
 import t from 'tap'
-import { readBfd, readInstances, readNeighbors, readPrefixCount, readRouteLine } from '../answers.ts'
+import { readBfd, readInstances, readNeighbors, readPrefixCounts, readRouteLine } from '../answers.ts'
 import { observed } from '../observed.ts'
 import { routesOf } from '../readings.ts'
 import { readStatements } from '../statements.ts'
@@ -105,19 +105,21 @@ t.test('nothing that a daemon could say makes a parser throw', async (_t) => {
     fc.json(),
     fc.json().map((it) => `"1.0.0.0/8": [${it}]`),
   )
-  const peers = fc.json().map((it) => `{"default":{"10.7.0.2":${it},"x":${it}},"as1":${it}}`)
-  fc.assert(
-    fc.property(fc.oneof(noise, peers), (text) => {
-      for (const neighbor of readNeighbors(text))
-        if (typeof neighbor.messagesIn !== 'number') throw new Error('no number')
+  const peers = fc
+    .json()
+    .map((it) => `{\n"default":{\n  "10.7.0.2":{\n    "messageStats":${it}\n  },\n  "x":${it}\n},\n"as1":${it}}`)
+  await fc.assert(
+    fc.asyncProperty(fc.oneof(noise, peers), async (text) => {
+      const neighbors = await readNeighbors(text)
+      for (const neighbor of neighbors) if (typeof neighbor.messagesIn !== 'number') throw new Error('no number')
       for (const route of readRouteLine(text))
         if (!Array.isArray(route.communities) || typeof route.nextHop !== 'string') throw new Error('no route')
       readBfd(text)
       readInstances(text)
-      if (!Number.isFinite(readPrefixCount(text))) throw new Error('no number')
+      if (!readPrefixCounts(text).every(Number.isFinite)) throw new Error('no number')
       for (const { line, in: path } of readStatements(text))
         if (line.trim() === '' || path.some((it) => it === '')) throw new Error('empty')
-      for (const _ of observed(text, readNeighbors(text)));
+      for (const _ of observed(text, neighbors));
       answerReader(() => {})(Buffer.from(text))
     }),
     all,

@@ -1,14 +1,18 @@
 /** Another zebra in the network namespace. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, readFileSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import t from 'tap'
 import '../../../test/inside.ts'
 import { scratch } from '../../../test/build.ts'
+import { whyNoBgp } from '../../../test/frr.ts'
 import { netns, requireRoot } from '../../../test/netns.ts'
-import { otherZebra, startDaemon } from '../session.ts'
+import { takesKeys } from '../md5.ts'
+import { otherZebra, startDaemon, whyNoFrr } from '../session.ts'
+import { openUpkeep } from '../upkeep.ts'
+import type { Vty } from '../vty.ts'
 
 if (!requireRoot(t)) process.exit()
 
@@ -35,7 +39,27 @@ t.test('beside another zebra none of ours is started', async (t) => {
     new RegExp(`^another zebra \\(pid ${other.pid}\\) runs here .*: systemctl disable --now frr$`),
   )
   t.notOk(existsSync(places.runDir), 'and nothing has been done')
+  const upkeep = openUpkeep({ places, inTurn: (work) => work(), daemon: () => ({}) as Vty })
+  t.teardown(() => upkeep.close())
+  while (upkeep.troubles().length === 0) await wait(50)
+  t.match(upkeep.troubles(), [{ reason: `another zebra (pid ${other.pid}) runs beside this node's own` }])
   other.kill('SIGKILL')
   await once(other, 'exit')
   t.equal(await otherZebra(places), undefined)
+  while (upkeep.troubles().length > 0) await wait(50)
+})
+
+t.test('a run directory that the daemons cannot reach is a reason not to begin', { skip: whyNoBgp() }, async (t) => {
+  const top = scratch(t)
+  const places = { binDir: '/usr/lib/frr', runDir: join(top, 'run', 'frr') }
+  mkdirSync(join(top, 'run'))
+  chmodSync(top, 0o711)
+  t.equal(await whyNoFrr(places), undefined, 'the agent opens its own directory by itself')
+  chmodSync(top, 0o700)
+  t.match(await whyNoFrr(places), `chmod o+x ${top}, or have the run directory elsewhere`)
+})
+
+t.test('D77 whether the kernel takes keys is asked of it', async (t) => {
+  // That of the tests does.
+  t.equal(takesKeys(), true)
 })

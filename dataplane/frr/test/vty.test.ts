@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { scratch } from '../../../test/build.ts'
 import type { Scope } from '../../../test/netns.ts'
+import { openFollower } from '../follow.ts'
 import { openReadings } from '../readings.ts'
 import { openVty } from '../vty.ts'
 
@@ -40,6 +41,9 @@ async function daemon(t: Scope, play: Play = obeys): Promise<string> {
   return dir
 }
 
+/** Of nobody. */
+const follower = openFollower('', () => {})
+
 t.test('what is read meanwhile is not said in the config node, however long the configuration', async (t) => {
   const dir = await daemon(t)
   const vty = await openVty(join(dir, 'bgpd.vty'), 60_000)
@@ -49,6 +53,7 @@ t.test('what is read meanwhile is not said in the config node, however long the 
     places: { binDir: '', runDir: dir },
     daemon: (name) => (name === 'bgpd' ? vty : undefined),
     pids: () => ({}),
+    follower,
   })
   t.same(await neighbors(), [])
   t.ok((await configured).every(({ ok }) => ok))
@@ -59,12 +64,16 @@ t.test('one that runs and does not answer has not said that there is nothing', a
   const dir = await daemon(t, (socket, command) => answer(socket, '% no', !command.startsWith('show ')))
   const vty = await openVty(join(dir, 'bgpd.vty'), 60_000)
   const places = { binDir: '', runDir: dir }
-  const told = openReadings({ places, daemon: () => vty, pids: () => ({}) })
+  const told = openReadings({ places, daemon: () => vty, pids: () => ({}), follower })
   await t.rejects(told.neighbors(), /(bgpd|bfdd) does not answer/)
   await t.rejects(told.prefixes(), /bgpd does not answer/)
   vty.close()
   await t.rejects(told.neighbors(), /(bgpd|bfdd) does not answer/)
-  t.same(await openReadings({ places, daemon: () => undefined, pids: () => ({}) }).neighbors(), [], 'none runs')
+  t.same(
+    await openReadings({ places, daemon: () => undefined, pids: () => ({}), follower }).neighbors(),
+    [],
+    'none runs',
+  )
 })
 
 t.test('a connection that never was open is not lost', async (t) => {
@@ -92,10 +101,15 @@ t.test('one listing at a time; one that is left makes room, and one that bgpd le
     if (command.includes('detail')) {
       listings.push(socket)
       socket.write(line)
-    } else answer(socket, command.startsWith('show bgp vrf') ? '{"default":{}}' : '')
+    } else answer(socket, command.startsWith('show bgp vrf') ? '{\n"default":{}}' : '')
   })
   const vty = await openVty(join(dir, 'bgpd.vty'), 60_000)
-  const { routes } = openReadings({ places: { binDir: '', runDir: dir }, daemon: () => vty, pids: () => ({}) })
+  const { routes } = openReadings({
+    places: { binDir: '', runDir: dir },
+    daemon: () => vty,
+    pids: () => ({}),
+    follower,
+  })
   const [first, second] = [routes(4)[Symbol.asyncIterator](), routes(4)[Symbol.asyncIterator]()]
   const began = first.next()
   const then = second.next()

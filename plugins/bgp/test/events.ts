@@ -7,6 +7,7 @@ export interface Move {
   id: string
   from: string
   to: string
+  last_state_change: string
 }
 
 /** Data of all events of a type so far, in their order. */

@@ -2,6 +2,7 @@
 import t from 'tap'
 import { whyNoBgp } from '../../../test/frr.ts'
 import { requireRoot } from '../../../test/netns.ts'
+import { movesOf } from './events.ts'
 import { BGP, bird, lab, NODE, PEER, until } from './lab.ts'
 
 if (!requireRoot(t)) process.exit()
@@ -86,7 +87,21 @@ t.test(
     await sure('POST', `${BGP}/withdraw`, { prefix: '192.0.2.0/24' })
     await until('withdrawn', () => other.route('192.0.2.0/24') === undefined)
 
+    const moves = await until('each move is told', () => {
+      const all = movesOf(agent, 'neighbor.state_changed')
+      return all.at(-1)?.to === 'Established' && all
+    })
+    t.equal(moves[0]?.from, 'Idle')
+    for (const [at, { from }] of moves.entries()) if (at > 0) t.equal(from, moves[at - 1]?.to, 'none is left out')
+    t.same(
+      moves
+        .slice(-3)
+        .map(({ from, to }) => `${from} ${to}`)
+        .slice(1),
+      ['OpenSent OpenConfirm', 'OpenConfirm Established'],
+    )
     const before = await neighbor(PEER[4])
+    t.equal(before.last_state_change, moves.at(-1)?.last_state_change)
     t.match(await sure('DELETE', `${BGP}/neighbors/${PEER[4]}`), { status: 'deleted', addr: PEER[4] })
     await until('bgp-10 closed by a Cease', () =>
       /Received: Peer de-configured|Cease|de-configured/i.test(other.says('show', 'protocols', 'all', 'p1')),

@@ -33,6 +33,24 @@ t.test('what bgpd refuses is taken back', async (t) => {
   t.same((await sure('GET', '/routes')).routes, [])
 })
 
+t.test('D77 without TCP-MD5 in the kernel a key is a bad request, and nothing goes without it', async (t) => {
+  const { call, plane, held } = await bgpArea(t)
+  Object.assign(plane, { bgp: { ...NO_BGP, md5: () => false } })
+  const answer = await call('POST', `${BGP}/neighbors`, { ...NEIGHBOR, md5_key: 'k' })
+  t.match(answer, { status: 400, body: { error: /^md5_key: this kernel has no TCP-MD5/ } })
+  t.same(held(), [])
+  t.equal((await call('POST', `${BGP}/neighbors`, NEIGHBOR)).status, 201)
+})
+
+t.test('an announcement counts once, however many speakers tell of it', async (t) => {
+  const { sure, plane } = await bgpArea(t)
+  await sure('POST', '/announce', { prefix: '198.51.100.0/24' })
+  t.match(await sure('GET', '/status'), { routes: 1 })
+  await sure('POST', '/neighbors', NEIGHBOR)
+  Object.assign(plane, { bgp: { ...NO_BGP, prefixes: async () => [5, 1, 3] } })
+  t.match(await sure('GET', '/status'), { routes: 7 })
+})
+
 t.test('it runs while bgpd does, and is not told about while that does not answer', async (t) => {
   const { call, sure, plane, events } = await bgpArea(t)
   await sure('POST', '/neighbors', { peer_addr: '192.0.2.2', peer_as: 65002, local_as: 65001 })
