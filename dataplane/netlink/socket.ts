@@ -51,9 +51,9 @@ export interface Netlink {
   ask(message: Message): Promise<Received[]>
   /**
    * Sends many questions and resolves to the first message that answers each, or what the kernel said instead.
-   * Where a question is answered by nothing, that is ENODATA.
+   * Where a question is answered by nothing, that is ENODATA. An iterable is read batch by batch, as that of `request`.
    */
-  askEach(messages: readonly Message[]): Promise<(Received | KernelError)[]>
+  askEach(messages: Iterable<Message>): Promise<(Received | KernelError)[]>
   /** Number of the socket, by which notifications tell who asked for a change; 0 until the kernel has answered once. */
   port(): number
   /**
@@ -118,12 +118,10 @@ class Socket implements Netlink {
     })
   }
 
-  askEach(messages: readonly Message[]): Promise<(Received | KernelError)[]> {
+  askEach(messages: Iterable<Message>): Promise<(Received | KernelError)[]> {
     return this.#inLane(async () => {
       const answers: (Received | KernelError)[] = []
-      for (let at = 0; at < messages.length; at += MAX_QUESTIONS) {
-        answers.push(...(await this.#questions(messages.slice(at, at + MAX_QUESTIONS))))
-      }
+      for (const some of questionsOf(messages)) answers.push(...(await this.#questions(some)))
       return answers
     })
   }
@@ -239,6 +237,17 @@ class Socket implements Netlink {
     }
     return collected.rows()
   }
+}
+
+function* questionsOf(messages: Iterable<Message>): Generator<Message[]> {
+  let some: Message[] = []
+  for (const message of messages) {
+    some.push(message)
+    if (some.length < MAX_QUESTIONS) continue
+    yield some
+    some = []
+  }
+  if (some.length > 0) yield some
 }
 
 function* batches(messages: Iterable<Message>): Generator<Message[]> {

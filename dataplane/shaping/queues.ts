@@ -40,7 +40,7 @@ export class Queues {
       const place = placeOf(it)
       if (parent !== 0 && !coming.has(place)) needed.set(place, it)
     })
-    const answers = await this.#netlink.askEach([...needed.values()].map((it) => askClass(this.#end(it), it.minor)))
+    const answers = await this.#netlink.askEach(this.#questions(needed.values()))
     const missing = answers.find((it) => it instanceof KernelError)
     if (missing)
       throw new KernelRefusal(
@@ -50,7 +50,7 @@ export class Queues {
 
   /** The kernel never moves a class to another parent: one that lies elsewhere is emptied and removed first. */
   async #unplace(classes: readonly Placed[]): Promise<void> {
-    const answers = await this.#netlink.askEach(classes.map((it) => askClass(this.#end(it), it.minor)))
+    const answers = await this.#netlink.askEach(this.#questions(classes))
     const elsewhere: Placed[] = []
     await inSlices(classes.entries(), ([at, it]) => {
       const answer = answers[at]
@@ -67,7 +67,7 @@ export class Queues {
   async empty(classes: readonly Placed[]): Promise<void> {
     const there = classes.filter(({ shard }) => this.#pairs.get(shard))
     if (there.length === 0) return
-    await this.#send(this.#puts(there.map(opened)))
+    await this.#send(this.#puts(there, opened))
     await this.#emptied(there)
   }
 
@@ -75,7 +75,7 @@ export class Queues {
     const until = performance.now() + EMPTY_MS
     let left = [...classes]
     while (performance.now() < until) {
-      const answers = await this.#netlink.askEach(left.map((it) => askClass(this.#end(it), it.minor)))
+      const answers = await this.#netlink.askEach(this.#questions(left))
       left = left.filter((_it, at) => waits(answers[at]))
       if (left.length === 0) return
       await new Promise((wait) => setTimeout(wait, LOOK_MS))
@@ -86,7 +86,7 @@ export class Queues {
   async remove(classes: readonly Place[]): Promise<void> {
     const there = classes.filter(({ shard }) => this.#pairs.get(shard))
     const inTurn = there.sort((a, b) => a.minor - b.minor)
-    const errors = await this.#netlink.request(inTurn.map((it) => deleteClass(this.#end(it), it.minor)))
+    const errors = await this.#netlink.request(this.#deletions(inTurn))
     const refused = errors.find((error) => error && error.code !== 'ENOENT' && error.code !== 'ENODEV')
     if (refused) throw refused
   }
@@ -111,8 +111,16 @@ export class Queues {
   }
 
   /** One after the other: many are encoded batch by batch. */
-  *#puts(classes: readonly Placed[]): Generator<Message> {
-    for (const it of classes) yield* putClass(this.#end(it), it)
+  *#puts(classes: readonly Placed[], as = (it: Placed) => it): Generator<Message> {
+    for (const it of classes) yield* putClass(this.#end(it), as(it))
+  }
+
+  *#deletions(classes: readonly Place[]): Generator<Message> {
+    for (const it of classes) yield deleteClass(this.#end(it), it.minor)
+  }
+
+  *#questions(classes: Iterable<Place>): Generator<Message> {
+    for (const it of classes) yield askClass(this.#end(it), it.minor)
   }
 
   async #send(messages: Iterable<Message>): Promise<void> {

@@ -53,12 +53,9 @@ function shapeEntries(db: Db, row: ShapeRow | undefined): Entry[] {
   const member = queries(db).member.get({ mac })
   const quota = queries(db).quotaOf.get({ mac })
   const total = pool === 0 ? undefined : queries(db).poolNumbered.get({ number: pool })?.total
-  const rates = ratesOf(limit, member, total)
-  // Whoever is a member by itself is one both ways, whatever its limit is for.
+  // A pool holds both ways, whatever the limit is for that names it.
   const [up, down] = (['up', 'down'] as const).map((way) =>
-    limit === undefined || limit.direction === 'both' || limit.direction === way
-      ? rates
-      : member && ratesOf(undefined, member, total),
+    ratesOf(limit && (limit.direction === 'both' || limit.direction === way) ? limit : undefined, member, total),
   )
   return [
     shape(AREA, {
@@ -75,7 +72,7 @@ function shapeEntries(db: Db, row: ShapeRow | undefined): Entry[] {
 
 function ratesOf(limit: LimitRow | undefined, member: MemberRow | undefined, total?: number): Rates | undefined {
   const ceilings = [limit?.rate, member?.rate, total].filter((rate) => rate !== undefined && rate > 0) as number[]
-  if ((limit === undefined && member === undefined) || ceilings.length === 0) return undefined
+  if (ceilings.length === 0) return undefined
   // Only what names the pool has been held against its total (checkGuarantees).
   const guaranteed = limit && limit.poolId !== '' ? limit.guaranteed : 0
   return { rate: Math.min(...ceilings), burst: limit?.burst ?? 0, guaranteed }

@@ -3,6 +3,7 @@ import type { Db, Ref } from '../../core/area.ts'
 import { limitReached } from '../../core/errors.ts'
 import { shardOf, shardOfPool } from '../../dataplane/shaping/classes.ts'
 import { QUOTA_ROWS, SHAPE_NUMBERS } from '../../dataplane/shaping/numbers.ts'
+import { atOnce, type Steps } from '../../dataplane/slices.ts'
 import { queries } from './queries.ts'
 import { pools, shapes } from './tables.ts'
 
@@ -40,13 +41,27 @@ export function place(tx: Db, mac: string): Ref[] {
  * `place` for several; nothing is told twice. A number that one gives back is no other's within the change, because its class
  * still stands in the kernel: first go those that keep a row.
  */
-export function placeAll(tx: Db, macs: Iterable<string>): Ref[] {
+export function* placing(tx: Db, macs: Iterable<string>): Steps<Ref[]> {
   const { limitOf, member, quotaOf } = queries(tx)
-  const keeps = (mac: string) => Number(Boolean(limitOf.get({ mac }) || member.get({ mac }) || quotaOf.get({ mac })))
-  const inTurn = [...new Set(macs)].map((mac) => ({ mac, keeps: keeps(mac) })).sort((a, b) => b.keeps - a.keeps)
-  const refs = inTurn.flatMap(({ mac }) => place(tx, mac))
-  return [...new Map(refs.map((ref) => [ref.id, ref])).values()]
+  const refs = new Map<string, Ref>()
+  const placed = (mac: string) => {
+    for (const ref of place(tx, mac)) refs.set(ref.id, ref)
+  }
+  const leaving: string[] = []
+  for (const mac of new Set(macs)) {
+    if (limitOf.get({ mac }) || member.get({ mac }) || quotaOf.get({ mac })) placed(mac)
+    else leaving.push(mac)
+    yield
+  }
+  for (const mac of leaving) {
+    placed(mac)
+    yield
+  }
+  return [...refs.values()]
 }
+
+/** `placing` of a few. */
+export const placeAll = (tx: Db, macs: Iterable<string>): Ref[] => atOnce(placing(tx, macs))
 
 /** A new pool's number, and what renders otherwise with it. @throws ApiError 409 */
 export function placePool(tx: Db): { number: number; touch: Ref[] } {

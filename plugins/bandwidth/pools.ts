@@ -1,12 +1,12 @@
 /** Domain rules of pools and their members. */
 import { eq } from 'drizzle-orm'
-import type { Change, Db } from '../../core/area.ts'
+import type { Change, Db, Ref } from '../../core/area.ts'
 import { conflict, limitReached, notFound } from '../../core/errors.ts'
 import { PAGE } from '../../core/transport/list.ts'
-import { atOnce, type Steps } from '../../dataplane/slices.ts'
+import { inSlices, type Steps, stepwise } from '../../dataplane/slices.ts'
 import { checkGuarantees, checkRate, findPool, printable, readMac } from './input.ts'
 import { type Bounds, otherPool } from './limits.ts'
-import { macRef, place, placeAll, placePool, poolRef } from './place.ts'
+import { macRef, place, placePool, placing, poolRef } from './place.ts'
 import { queries } from './queries.ts'
 import type { MemberInput, Pool, PoolInput } from './schemas.ts'
 import { type LimitRow, type MemberRow, members, type PoolRow, pools } from './tables.ts'
@@ -47,6 +47,15 @@ function* poolView(db: Db, { id, name, total }: PoolRow): Steps<Pool> {
   return { ID: id, Name: name, TotalBps: total, AllocatedBps: allocated, Members: [...ceilings.keys()].sort() }
 }
 
+/** MACs in a pool, by themselves first; one that a limit makes a member as well comes twice. */
+function* macsIn(db: Db, pool: string): Generator<string> {
+  const { memberPage, limitInPage } = queries(db)
+  const own = (last: { mac: string } | undefined) => memberPage.all({ pool, after: last?.mac ?? '' })
+  const named = (last: { seq: number; mac: string } | undefined) => limitInPage.all({ pool, after: last?.seq ?? 0 })
+  for (const { mac } of paged(own)) yield mac
+  for (const { mac } of paged(named)) yield mac
+}
+
 /** All rows, of which `page` reads PAGE after the last. */
 function* paged<Row>(page: (last: Row | undefined) => Row[]): Generator<Row> {
   for (let last: Row | undefined; ; ) {
@@ -58,52 +67,68 @@ function* paged<Row>(page: (last: Row | undefined) => Row[]): Generator<Row> {
 }
 
 /** Makes a pool, or gives the one of this id another total and name. @throws ApiError 400, 409 */
-export function putPool(
+export async function putPool(
   tx: Db,
   input: PoolInput,
   { gbps, max }: Bounds,
-): Change<{ status: 'created' | 'updated'; id: string }> {
+): Promise<Change<{ status: 'created' | 'updated'; id: string }>> {
   const { id, total_bps: total } = input
   checkRate(total, 'total_bps', gbps)
   const before = queries(tx).pool.get({ id })
-  const { row, touch } = before ? changed(tx, before, { total, name: input.name ?? before.name }) : made(tx, input, max)
+  const fields = { total, name: input.name ?? before?.name ?? '' }
+  const { row, touch } = before ? await stepwise(changed(tx, before, fields)) : made(tx, { id, ...fields }, max)
   const status = before ? 'updated' : 'created'
   return {
     result: { status, id },
     touch,
-    events: [{ type: `bandwidth_pool.${status}`, resource: resource(id), data: atOnce(poolView(tx, row)) }],
+    events: [{ type: `bandwidth_pool.${status}`, resource: resource(id), data: await stepwise(poolView(tx, row)) }],
   }
 }
 
-function made(tx: Db, { id, total_bps: total, name = '' }: PoolInput, max: number) {
+function made(tx: Db, fields: Pick<PoolRow, 'id' | 'total' | 'name'>, max: number) {
   if ((queries(tx).poolCount.get()?.many ?? 0) >= max) throw limitReached('bandwidth pools', max)
   const { number, touch } = placePool(tx)
-  return { row: tx.insert(pools).values({ id, number, name, total }).returning().get(), touch }
+  return {
+    row: tx
+      .insert(pools)
+      .values({ number, ...fields })
+      .returning()
+      .get(),
+    touch,
+  }
 }
 
-function changed(tx: Db, before: PoolRow, fields: Pick<PoolRow, 'total' | 'name'>) {
+function* changed(
+  tx: Db,
+  before: PoolRow,
+  fields: Pick<PoolRow, 'total' | 'name'>,
+): Steps<{ row: PoolRow; touch: Ref[] }> {
   const row = { ...before, ...fields }
   checkGuarantees(tx, row)
   tx.update(pools).set(fields).where(eq(pools.id, row.id)).run()
+  const touch = [poolRef(row.number)]
+  if (before.total === row.total) return { row, touch }
   // Whoever has no ceiling of its own has that of the pool.
-  const bound = [...queries(tx).membersIn.all({ pool: row.id }), ...queries(tx).limitsIn.all({ pool: row.id })]
-  const macs = new Set(before.total === row.total ? [] : bound.map(({ mac }) => mac))
-  return { row, touch: [poolRef(row.number), ...[...macs].map(macRef)] }
+  const seen = new Set<string>()
+  for (const mac of macsIn(tx, row.id)) {
+    if (!seen.has(mac)) touch.push(macRef(mac))
+    if (seen.add(mac).size % STEP === 0) yield
+  }
+  return { row, touch }
 }
 
 /** Members that were added by themselves become unshaped. @throws ApiError 404; 409 while a limit names the pool (D9) */
-export function deletePool(tx: Db, id: string): Change<{ status: 'deleted'; id: string }> {
+export async function deletePool(tx: Db, id: string): Promise<Change<{ status: 'deleted'; id: string }>> {
   const row = findPool(tx, id)
-  const [limit] = queries(tx).limitsIn.all({ pool: id })
+  const limit = queries(tx).limitIn.get({ pool: id })
   if (limit) throw conflict('IN_USE', `pool ${id} is in use: limit ${limit.id} names it`)
-  const macs = queries(tx)
-    .membersIn.all({ pool: id })
-    .map(({ mac }) => mac)
+  const macs: string[] = []
+  await inSlices(macsIn(tx, id), (mac) => macs.push(mac))
   tx.delete(members).where(eq(members.poolId, id)).run()
   tx.delete(pools).where(eq(pools.id, id)).run()
   return {
     result: { status: 'deleted', id },
-    touch: [...placeAll(tx, macs), poolRef(row.number)],
+    touch: [...(await stepwise(placing(tx, macs))), poolRef(row.number)],
     events: [{ type: 'bandwidth_pool.deleted', resource: resource(id), data: { id } }],
   }
 }

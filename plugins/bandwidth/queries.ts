@@ -25,11 +25,12 @@ export const queries = prepared((db) => ({
     .limit(PAGE)
     .prepare(),
   limitCount: db.select({ many: count() }).from(limits).prepare(),
-  limitsIn: db
-    .select()
+  /** Any that names the pool. */
+  limitIn: db
+    .select({ id: limits.id })
     .from(limits)
     .where(sql`${limits.poolId} <> '' and ${limits.poolId} = ${given('pool')}`)
-    .orderBy(asc(limits.mac))
+    .limit(1)
     .prepare(),
   limitInPage: db
     .select({ seq: limits.seq, mac: limits.mac, rate: limits.rate })
@@ -72,12 +73,6 @@ export const queries = prepared((db) => ({
     .select()
     .from(members)
     .where(eq(members.mac, given('mac')))
-    .prepare(),
-  membersIn: db
-    .select()
-    .from(members)
-    .where(eq(members.poolId, given('pool')))
-    .orderBy(asc(members.mac))
     .prepare(),
   memberPage: db
     .select({ mac: members.mac, rate: members.rate })

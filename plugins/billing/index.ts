@@ -14,7 +14,7 @@ import { routes } from './routes.ts'
 export default defineArea(import.meta.url, {
   name: 'billing',
   prefixes: ['/billing'],
-  needs: ['networks', 'tenants'],
+  needs: ['flows', 'networks', 'tenants'],
   requires: ['port'],
   port: ['tenant_net'],
   events,

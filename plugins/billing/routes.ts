@@ -2,20 +2,19 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Rule, TypedApp } from '../../core/area.ts'
 import { carryOut } from '../../core/transport/mutation.ts'
+import { type Carried, carriedThisMonth } from '../flows/offers.ts'
 import { limit, monthOf, resume, showState, suspend } from './rules.ts'
 import * as schema from './schemas.ts'
-import { bytesOf } from './usage.ts'
 
 const PATH = '/billing/tenants/:id'
 /** The router has found the parameter in the path. */
 const tenantId = ({ params }: { params: unknown }): string => (params as { id: string }).id
 
 export function routes(app: TypedApp): void {
-  const { now, plane, store } = app.agent
+  const { now, store } = app.agent
 
-  const counted = (id: string): Promise<number> => bytesOf(store.read, plane.ports, id)
-  const shown = (state: schema.State, bytes: number): schema.Billing => {
-    return { ...state, period: monthOf(now()), bytes_total: bytes, gb: bytes / 1e9, p95_mbps: 0 }
+  const shown = (state: schema.State, { bytes, p95Mbps }: Carried): schema.Billing => {
+    return { ...state, period: monthOf(now()), bytes_total: bytes, gb: bytes / 1e9, p95_mbps: p95Mbps }
   }
 
   async function carried<const S extends string>(
@@ -25,9 +24,9 @@ export function routes(app: TypedApp): void {
     rule: Rule<schema.State>,
   ) {
     // Before the change: where it fails nothing has happened.
-    const bytes = await counted(tenantId(request))
+    const carried = await carriedThisMonth(app, tenantId(request))
     const state = await carryOut(request, reply, 'billing', rule)
-    return { status, tenant_id: state.tenant_id, billing: shown(state, bytes) }
+    return { status, tenant_id: state.tenant_id, billing: shown(state, carried) }
   }
 
   app.get(
@@ -38,7 +37,7 @@ export function routes(app: TypedApp): void {
     },
     async (request) => {
       const state = showState(store.read, tenantId(request))
-      return { billing: shown(state, await counted(state.tenant_id)) }
+      return { billing: shown(state, await carriedThisMonth(app, state.tenant_id)) }
     },
   )
   app.post(

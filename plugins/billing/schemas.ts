@@ -28,9 +28,9 @@ export const State = Type.Object(state)
 export const Billing = Type.Object({
   ...state,
   period: Type.String({ description: 'the running month in UTC, start and end joined by a slash' }),
-  bytes_total: Type.Integer({ description: 'sent and received by what is attached now, since it was attached' }),
+  bytes_total: Type.Integer({ description: 'sent and received in this month until now' }),
   gb: Type.Number({ description: 'bytes_total / 10⁹' }),
-  p95_mbps: Type.Number({ description: '0: there are no samples' }),
+  p95_mbps: Type.Number({ description: '95th percentile of this month until now, the larger one of both directions' }),
 })
 export const OneBilling = Type.Object({ billing: Billing })
 

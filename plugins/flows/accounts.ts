@@ -5,9 +5,10 @@ import { everyMac } from './fold.ts'
 import { dayKey, dayOf, dayOfKey, KEPT_DAYS, partsOfSample, SLOT_MS, SLOTS_A_DAY, sampleKey, slotOf } from './keys.ts'
 import { mbps, percentile95 } from './percentile.ts'
 import { queries } from './queries.ts'
-import { NODE, plus } from './record.ts'
+import { NODE } from './record.ts'
 import type { Billing, Percentile, Summary } from './schemas.ts'
 import { decodeSeries, emptySeries, kilobytes } from './series.ts'
+import { NOTHING, plus } from './sums.ts'
 import type { Sums } from './tables.ts'
 import { slotsOf, type Window } from './window.ts'
 
@@ -15,8 +16,15 @@ const GB = 1e9
 /** Days that are read at once. */
 const PAGE = 64
 const iso = (ms: number) => new Date(ms).toISOString()
-const nothing = (): Sums => ({ bytesIn: 0, bytesOut: 0, packetsIn: 0, packetsOut: 0 })
+const nothing = (): Sums => ({ ...NOTHING })
 const bytesOf = ({ bytesIn, bytesOut }: Sums) => bytesIn + bytesOut
+
+export interface Carried {
+  /** Both ways together. */
+  bytes: number
+  /** The larger one of both ways. */
+  p95Mbps: number
+}
 
 /** A window in slots. */
 interface Slots {
@@ -68,6 +76,16 @@ export async function billingOf(db: Db, window: Window, rate: number): Promise<B
   items.sort((a, b) => (a.mac < b.mac ? -1 : 1))
   const total = items.reduce((sum, { cost_usd }) => sum + cents(cost_usd), 0) / 100
   return { period: `${iso(window.start)}/${iso(window.end)}`, total_usd: total, items }
+}
+
+/** What a tenant's workloads have carried together. */
+export async function carriedOf(db: Db, tenant: string, window: Window): Promise<Carried> {
+  const known = queries(db).mac.get({ mac: tenant })
+  if (known === undefined) return { bytes: 0, p95Mbps: 0 }
+  const slots = slotsIn(db, window)
+  const live = (await liveSamples(db, slots, known.id)).get(known.id)
+  const { inward, out } = await percentiles(db, known, slots, live, new Room(slots))
+  return { bytes: bytesOf(sumOf(db, known.id, slots, live)), p95Mbps: Math.max(inward, out) }
 }
 
 /** Of all MACs together. */

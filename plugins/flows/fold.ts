@@ -1,10 +1,22 @@
 /** Days that are over: their samples become one row of sums and one of bytes, and after 400 days they go. */
 import type { Change, Db } from '../../core/area.ts'
 import { inSlices } from '../../core/slices.ts'
-import { counterKey, dayKey, dayOf, KEPT_DAYS, partsOfSample, SLOTS_A_DAY, sampleKey, slotOf } from './keys.ts'
+import {
+  counterKey,
+  dayKey,
+  dayOf,
+  KEPT_DAYS,
+  LAST_MAC,
+  LAST_TENANT,
+  partsOfSample,
+  SLOTS_A_DAY,
+  sampleKey,
+  slotOf,
+} from './keys.ts'
 import { queries } from './queries.ts'
 import { decodeSeries, emptySeries, encodeSeries, kilobytes, type Series } from './series.ts'
 import type { Sums } from './tables.ts'
+import { forgetBindings } from './tenants.ts'
 
 export const NOTHING_TOLD: Change<void> = { result: undefined, touch: [], events: [] }
 
@@ -67,7 +79,7 @@ export async function prune(tx: Db, today: number, counted: ReadonlySet<string>)
   await inSlices(slotsOfDay(today), (slot) => {
     for (const { id } of queries(tx).samplesBetween.all(range(slot))) alive.add(partsOfSample(id).macId)
   })
-  const all = [{ id: 0, mac: '', firstSlot: 0 }, ...everyMac(tx)]
+  const all = [{ id: 0, mac: '', firstSlot: 0 }, ...everyMac(tx, LAST_TENANT)]
   await inSlices(all, ({ id, mac, firstSlot }) => {
     const old = { from: dayKey(id, 0), to: dayKey(id, first - 1) }
     queries(tx).removeSeries.run(old)
@@ -78,13 +90,14 @@ export async function prune(tx: Db, today: number, counted: ReadonlySet<string>)
     queries(tx).removeCounters.run({ from: counterKey(id, false), to: counterKey(id, true) })
   })
   queries(tx).removeAddresses.run({ before: first * SLOTS_A_DAY })
+  await forgetBindings(tx)
   return NOTHING_TOLD
 }
 
-/** All but the node, a few at a time. */
-export function* everyMac(db: Db): Generator<{ id: number; mac: string; firstSlot: number }> {
+/** All but the node, a few at a time; tenants as well where `end` is behind them. */
+export function* everyMac(db: Db, end = LAST_MAC): Generator<{ id: number; mac: string; firstSlot: number }> {
   for (let after = 0; ; ) {
-    const page = queries(db).macsAfter.all({ after, limit: 500 })
+    const page = queries(db).macsAfter.all({ after, last: end, limit: 500 })
     yield* page
     const last = page.at(-1)
     if (last === undefined) return

@@ -1,7 +1,7 @@
 /**
  * Flows over the workload bridge, and accounting of what each MAC has sent and got.
  * Kernel objects: none of its own. The programs on the ports of br-work count, in pinned maps, whether an agent runs or not;
- * this area reads. Everything below its paths is measured.
+ * this area reads. Everything below its paths is measured. Networks tell which bindings are a tenant's.
  */
 import { defineArea } from '../../core/area.ts'
 import { checks } from '../../core/config.ts'
@@ -12,6 +12,7 @@ import { routes } from './routes.ts'
 export default defineArea(import.meta.url, {
   name: 'flows',
   prefixes: ['/flows', '/accounting'],
+  needs: ['networks'],
   requires: ['port'],
   config: {
     flow_tracking: {

@@ -38,7 +38,7 @@ export async function startKeeping(context: Keeping): Promise<Stop> {
 }
 
 const read = ({ mutate, plane, now, log }: Keeping) =>
-  mutate(system('accounting'), (tx) => takeReading(tx, plane.traffic, now(), log))
+  mutate(system('accounting'), (tx) => takeReading(tx, plane, now(), log))
 
 async function keep(context: Keeping): Promise<void> {
   const { mutate, plane, now } = context

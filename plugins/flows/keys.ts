@@ -7,12 +7,13 @@ export const KEPT_DAYS = 400
 export const slotOf = (ms: number): number => Math.floor(ms / SLOT_MS)
 export const dayOf = (slot: number): number => Math.floor(slot / SLOTS_A_DAY)
 
-/** Above any number of a MAC, and any day until the year 2243. */
+/** Above any number of a MAC or a tenant, and any day until the year 2243. */
 const MACS = 2 ** 20
 const DAYS = 100_000
 
-/** Highest number of a MAC. */
-export const LAST_MAC = MACS - 1
+/** Highest number of a tenant, and of a MAC. */
+export const LAST_TENANT = MACS - 1
+export const LAST_MAC = LAST_TENANT - 32_768
 /** Orders by slot: what is written together stands together. */
 export const sampleKey = (slot: number, macId: number): number => slot * MACS + macId
 export const partsOfSample = (key: number): { slot: number; macId: number } => {

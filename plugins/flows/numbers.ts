@@ -1,19 +1,21 @@
-/** Numbers of MACs that are seen first. */
+/** Numbers of MACs and tenants that are seen first. */
 import type { Db } from '../../core/area.ts'
-import { LAST_MAC } from './keys.ts'
+import { LAST_MAC, LAST_TENANT } from './keys.ts'
 import { queries } from './queries.ts'
 
 /** Guests on open ports choose their MACs, and must not use up the numbers of those that are bound. */
 const LAST_OPEN_MAC = 65_536
 
-/** The number of the next MAC, which must be stored before the next is asked for; undefined when all are taken. */
-export type Numbers = (bound: boolean) => number | undefined
+/** The number of the next one, which must be stored before the next is asked for; undefined when all are taken. */
+export type Numbers = Record<'open' | 'bound' | 'tenant', () => number | undefined>
 
 /** For one transaction that takes none away: what was searched once is not searched again. */
 export function numbersOf(tx: Db): Numbers {
-  const open = numbersBetween(tx, 1, LAST_OPEN_MAC)
-  const bound = numbersBetween(tx, LAST_OPEN_MAC + 1, LAST_MAC)
-  return (isBound) => (isBound ? bound() : open())
+  return {
+    open: numbersBetween(tx, 1, LAST_OPEN_MAC),
+    bound: numbersBetween(tx, LAST_OPEN_MAC + 1, LAST_MAC),
+    tenant: numbersBetween(tx, LAST_MAC + 1, LAST_TENANT),
+  }
 }
 
 /** The one behind the highest; when there is none, one whose MAC is gone. */

@@ -1,7 +1,8 @@
 /** The statements of flows, prepared once per connection. */
 import { and, asc, eq, gt, gte, lt, lte, ne, sql } from 'drizzle-orm'
 import { prepared } from '../../core/state/prepared.ts'
-import { addresses, counters, days, macs, readings, samples, series } from './tables.ts'
+import { LAST_MAC } from './keys.ts'
+import { addresses, bindings, counters, days, macs, readings, samples, series } from './tables.ts'
 
 const { placeholder } = sql
 const sums = {
@@ -47,15 +48,19 @@ export const queries = prepared((db) => ({
     .from(macs)
     .where(eq(macs.id, placeholder('id')))
     .prepare(),
-  /** By number, from behind `after`; the node is none of them. */
+  /** By number, from behind `after` to `last`; the node is none of them. */
   macsAfter: db
     .select()
     .from(macs)
-    .where(and(gt(macs.id, placeholder('after')), gt(macs.id, 0)))
+    .where(and(gt(macs.id, placeholder('after')), gt(macs.id, 0), lte(macs.id, placeholder('last'))))
     .orderBy(asc(macs.id))
     .limit(placeholder('limit'))
     .prepare(),
-  macCount: db.select({ many: sql<number>`count(*)` }).from(macs).where(gt(macs.id, 0)).prepare(),
+  macCount: db
+    .select({ many: sql<number>`count(*)` })
+    .from(macs)
+    .where(and(gt(macs.id, 0), lte(macs.id, LAST_MAC)))
+    .prepare(),
   lastMac: db
     .select({ id: sql<number | null>`max(id)` })
     .from(macs)
@@ -101,6 +106,28 @@ export const queries = prepared((db) => ({
   removeCounters: db
     .delete(counters)
     .where(and(gte(counters.id, placeholder('from')), lte(counters.id, placeholder('to'))))
+    .prepare(),
+
+  binding: db
+    .select()
+    .from(bindings)
+    .where(eq(bindings.key, placeholder('key')))
+    .prepare(),
+  bindingsAfter: db
+    .select({ key: bindings.key })
+    .from(bindings)
+    .where(gt(bindings.key, placeholder('after')))
+    .orderBy(asc(bindings.key))
+    .limit(placeholder('limit'))
+    .prepare(),
+  putBinding: db
+    .insert(bindings)
+    .values({ key: placeholder('key'), since: placeholder('since'), ...sums })
+    .onConflictDoUpdate({ target: bindings.key, set: { since: sql`excluded.since`, ...excluded } })
+    .prepare(),
+  removeBinding: db
+    .delete(bindings)
+    .where(eq(bindings.key, placeholder('key')))
     .prepare(),
 
   addSample: db

@@ -4,13 +4,16 @@
  */
 import type { AreaContext, Change, Db } from '../../core/area.ts'
 import { inSlices } from '../../core/slices.ts'
-import type { Traffic, Usage } from '../../dataplane/bpf/flow/traffic.ts'
+import type { Usage } from '../../dataplane/bpf/flow/traffic.ts'
+import type { Plane } from '../../dataplane/plane.ts'
 import { addDay } from './fold.ts'
 import { counterKey, dayOf, KEPT_DAYS, portion, SLOT_MS, SLOTS_A_DAY, sampleKey, shares, slotOf } from './keys.ts'
 import { type Numbers, numbersOf } from './numbers.ts'
 import { queries } from './queries.ts'
 import { emptySeries, kilobytes } from './series.ts'
+import { minus, NOTHING, plus } from './sums.ts'
 import type { Sums } from './tables.ts'
+import { tenantsGrowth } from './tenants.ts'
 
 /** A clock that was set back by more than this had been wrong before: then its time is not waited for. */
 const AHEAD_MS = 3_600_000
@@ -18,8 +21,6 @@ const AHEAD_MS = 3_600_000
 const ADDRESSES = 64
 /** The sum of all MACs. */
 export const NODE = 0
-
-const NOTHING: Sums = { bytesIn: 0, bytesOut: 0, packetsIn: 0, packetsOut: 0 }
 
 /** Time as the readings see it: that of a clock that was set back stands still. Milliseconds. */
 interface Span {
@@ -34,7 +35,7 @@ interface Span {
  */
 export async function takeReading(
   tx: Db,
-  traffic: Pick<Traffic, 'usage'>,
+  { traffic, ports }: Pick<Plane, 'traffic' | 'ports'>,
   now: Date,
   log: Pick<AreaContext['log'], 'warn' | 'error'>,
 ): Promise<Change<void>> {
@@ -46,7 +47,7 @@ export async function takeReading(
   let refused = 0
   await inSlices(await traffic.usage(), (usage) => {
     if (usage.downPackets + usage.upPackets === 0) return
-    const macId = idOf(tx, usage, slotOf(from), numbers)
+    const macId = idOf(tx, usage.mac, slotOf(from), numbers[usage.bound ? 'bound' : 'open'])
     if (macId === undefined) {
       refused++
       return
@@ -56,6 +57,11 @@ export async function takeReading(
     if (usage.address !== '0.0.0.0') noteAddress(tx, macId, usage.address, { from, to })
     spread(tx, macId, fresh, { from, to })
     plus(all, fresh)
+  })
+  await inSlices(await tenantsGrowth(tx, ports), ([tenant, fresh]) => {
+    const id = idOf(tx, tenant, slotOf(from), numbers.tenant)
+    if (id === undefined) refused++
+    else spread(tx, id, fresh, { from, to })
   })
   if (all.packetsIn + all.packetsOut > 0) {
     if (queries(tx).macById.get({ id: NODE }) === undefined) {
@@ -101,10 +107,10 @@ function growth(tx: Db, macId: number, usage: Usage): Sums | undefined {
   return sums
 }
 
-function idOf(tx: Db, { mac, bound }: Usage, firstSlot: number, numbers: Numbers): number | undefined {
+function idOf(tx: Db, mac: string, firstSlot: number, next: Numbers[keyof Numbers]): number | undefined {
   const known = queries(tx).mac.get({ mac })
   if (known !== undefined) return known.id
-  const id = numbers(bound)
+  const id = next()
   if (id !== undefined) queries(tx).addMac.run({ id, mac, firstSlot })
   return id
 }
@@ -148,17 +154,3 @@ function spread(tx: Db, macId: number, sums: Sums, { from, to }: Span): void {
     series = emptySeries()
   }
 }
-
-export function plus(into: Sums, more: Sums): void {
-  into.bytesIn += more.bytesIn
-  into.bytesOut += more.bytesOut
-  into.packetsIn += more.packetsIn
-  into.packetsOut += more.packetsOut
-}
-
-const minus = (a: Sums, b: Sums): Sums => ({
-  bytesIn: a.bytesIn - b.bytesIn,
-  bytesOut: a.bytesOut - b.bytesOut,
-  packetsIn: a.packetsIn - b.packetsIn,
-  packetsOut: a.packetsOut - b.packetsOut,
-})

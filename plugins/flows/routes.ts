@@ -1,27 +1,22 @@
 /** REST of flows and accounting. All of it is measured, nothing can be changed. */
 import { Readable } from 'node:stream'
 import type { FastifyReply } from 'fastify'
-import type { Db, TypedApp } from '../../core/area.ts'
+import type { TypedApp } from '../../core/area.ts'
 import { badRequest } from '../../core/errors.ts'
-import { system } from '../../core/state/events.ts'
 import type { FlowFilter } from '../../dataplane/bpf/flow/read.ts'
 import { addressBytes, addressText } from '../../dataplane/netlink/inet.ts'
 import { billingOf, percentileOf, summaryOf } from './accounts.ts'
-import { NOTHING_TOLD } from './fold.ts'
+import { answered } from './answered.ts'
 import { csvOf, fileName, jsonOf, limited } from './listing.ts'
 import { protocolNumber } from './protocols.ts'
-import { queries } from './queries.ts'
-import { takeReading } from './record.ts'
 import * as schema from './schemas.ts'
 import { statsInTurn } from './stats.ts'
 import { windowOf } from './window.ts'
 
-/** What was read less than this ago is fresh enough to be told. */
-const FRESH_MS = 1000
 const JSON_TYPE = 'application/json; charset=utf-8'
 
 export function routes(app: TypedApp): void {
-  const { now, pipeline, plane, store } = app.agent
+  const { now, plane } = app.agent
   const statsOf = statsInTurn()
 
   app.get(
@@ -66,7 +61,7 @@ export function routes(app: TypedApp): void {
     },
     async ({ query }) => {
       const window = windowOf(query, now())
-      return { summary: await answered((db) => summaryOf(db, window)) }
+      return { summary: await answered(app, (db) => summaryOf(db, window)) }
     },
   )
   app.get(
@@ -81,7 +76,7 @@ export function routes(app: TypedApp): void {
     },
     async ({ query }) => {
       const [window, rate] = [windowOf(query, now()), rateOf(query.rate)]
-      return { billing: await answered((db) => billingOf(db, window, rate)) }
+      return { billing: await answered(app, (db) => billingOf(db, window, rate)) }
     },
   )
   app.get(
@@ -96,36 +91,13 @@ export function routes(app: TypedApp): void {
     },
     async ({ query }) => {
       const window = windowOf(query, now())
-      return { percentile_95th: await answered((db) => percentileOf(db, window)) }
+      return { percentile_95th: await answered(app, (db) => percentileOf(db, window)) }
     },
   )
 
   function chosen({ limit, ...query }: schema.FlowQuery) {
     const flows = plane.traffic.flows(filterOf(query))
     return limit === undefined ? flows : limited(flows, Number(limit))
-  }
-
-  function isFresh(db: Db): boolean {
-    return now().getTime() - (queries(db).reading.get()?.at ?? 0) < FRESH_MS
-  }
-
-  /** Of one moment, with what was counted until now. */
-  async function answered<T>(work: (db: Db) => Promise<T>): Promise<T> {
-    if (!isFresh(store.read)) {
-      await pipeline
-        // Of many that ask at once the first one reads, while the others wait for their turn.
-        .mutate('flows', system('accounting'), async (tx) =>
-          isFresh(tx) ? NOTHING_TOLD : takeReading(tx, plane.traffic, now(), app.log),
-        )
-        // What is stored is true up to the last reading.
-        .catch((error: unknown) => app.log.error({ err: error }, 'traffic could not be accounted; this is tried again'))
-    }
-    const snapshot = store.snapshot()
-    try {
-      return await work(snapshot.db)
-    } finally {
-      snapshot.close()
-    }
   }
 }
 

@@ -5,9 +5,10 @@ import { blob, index, integer, primaryKey, sqliteTable, text } from 'drizzle-orm
  * two (keys.ts): one column is a rowid, which takes half the room of an index and is walked in order.
  */
 
-/** MACs that were ever seen; number 0 is the node, which is the sum of all. */
+/** MACs that were ever seen, and behind them tenants; number 0 is the node, which is the sum of all MACs. */
 export const macs = sqliteTable('flows_macs', {
   id: integer().primaryKey(),
+  /** The id of a tenant, which is never that of another one. */
   mac: text().notNull().unique(),
   /** Slot in which it was seen first: from there on a missing sample is a 0. */
   firstSlot: integer('first_slot').notNull(),
@@ -19,6 +20,18 @@ export const counters = sqliteTable('flows_counters', {
   id: integer().primaryKey(),
   /** A row that was born at another instant has begun at 0. */
   born: integer().notNull(),
+  bytesIn: integer('bytes_in').notNull(),
+  bytesOut: integer('bytes_out').notNull(),
+  packetsIn: integer('packets_in').notNull(),
+  packetsOut: integer('packets_out').notNull(),
+})
+
+/** What the slot of a binding of a tenant had reached when it was read last. */
+export const bindings = sqliteTable('flows_bindings', {
+  /** That of its entry. */
+  key: text().primaryKey(),
+  /** Another binding with this key has begun at 0. */
+  since: text().notNull(),
   bytesIn: integer('bytes_in').notNull(),
   bytesOut: integer('bytes_out').notNull(),
   packetsIn: integer('packets_in').notNull(),

@@ -32,7 +32,7 @@ export {
 } from './served.ts'
 /** Name of the nft set of everything that this node serves itself (IPv4): no traffic to it is translated. */
 export { INSIDE } from './skeleton.ts'
-export { bindingsOfTenant, netsOfRef, netsOfTenant, tenantOfNet } from './tenants.ts'
+export { netsOfRef, netsOfTenant, type TenantBinding, tenantBindings, tenantOfNet } from './tenants.ts'
 
 /**
  * Takes what one NIC asks for. Without a network its MAC, unless given, follows from the public address.

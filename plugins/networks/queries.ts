@@ -64,6 +64,14 @@ export const queries = prepared((db) => ({
     .orderBy(asc(networks.name))
     .limit(PAGE)
     .prepare(),
+  /** Those of all tenants. */
+  tenantNetworkPage: db
+    .select({ net: networks.net, tenant: networks.tenantId, name: networks.name })
+    .from(networks)
+    .where(sql`(tenant_id, name) > (${placeholder('tenant')}, ${placeholder('name')})`)
+    .orderBy(asc(networks.tenantId), asc(networks.name))
+    .limit(PAGE)
+    .prepare(),
   networkCountOf: db
     .select({ count: sql<number>`count(*)` })
     .from(networks)
@@ -174,7 +182,7 @@ export const queries = prepared((db) => ({
     .prepare(),
   /** Those of one network that are bound. */
   boundPage: db
-    .select({ address: endpoints.address })
+    .select({ address: endpoints.address, since: endpoints.boundAt, machine: endpoints.machine })
     .from(endpoints)
     .where(
       and(

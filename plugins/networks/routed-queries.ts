@@ -1,5 +1,5 @@
 /** The statements of routed public addresses, prepared once per connection. */
-import { and, asc, between, eq, getTableColumns, gt, gte, or, sql } from 'drizzle-orm'
+import { and, asc, between, eq, getTableColumns, gt, gte, lte, or, sql } from 'drizzle-orm'
 import type { Db } from '../../core/area.ts'
 import { prepared } from '../../core/state/prepared.ts'
 import { PAGE } from '../../core/transport/list.ts'
@@ -26,6 +26,14 @@ export const routedQueries = prepared((db) => ({
     .from(ranges)
     .where(eq(ranges.tenantId, placeholder('tenant')))
     .orderBy(asc(ranges.last))
+    .prepare(),
+  /** Those of all tenants. */
+  tenantRangePage: db
+    .select({ tenant: ranges.tenantId, first: ranges.first, last: ranges.last })
+    .from(ranges)
+    .where(sql`(tenant_id, last) > (${placeholder('tenant')}, ${placeholder('last')})`)
+    .orderBy(asc(ranges.tenantId), asc(ranges.last))
+    .limit(PAGE)
     .prepare(),
   rangeCount: db.select({ count: sql<number>`count(*)` }).from(ranges).prepare(),
   /** Ranges are disjoint: the first that ends at or above an address is the only one that can hold it. */
@@ -77,6 +85,14 @@ export const routedQueries = prepared((db) => ({
     .leftJoin(endpoints, and(eq(claims.net, endpoints.net), eq(claims.address, endpoints.address)))
     .where(between(claims.ip, placeholder('first'), placeholder('last')))
     .orderBy(asc(claims.ip))
+    .prepare(),
+  /** Of NICs that have nothing else. */
+  claimsAlonePage: db
+    .select({ ip: claims.ip, own: claims.own, machine: claims.machine, mac: claims.mac })
+    .from(claims)
+    .where(and(gt(claims.ip, placeholder('after')), lte(claims.ip, placeholder('last')), sql`own > 0`))
+    .orderBy(asc(claims.ip))
+    .limit(PAGE)
     .prepare(),
   claimPage: db
     .select({ ip: claims.ip })

@@ -9,6 +9,8 @@ import { queries } from './queries.ts'
 import { routedQueries } from './routed-queries.ts'
 
 const AREA = 'networks'
+/** What is of no tenant stands first, and is passed over. */
+const [BEHIND_NAMES, BEHIND_ADDRESSES] = ['\u{10ffff}', 2 ** 32]
 
 /** Numbers of all nets of a tenant. */
 export function netsOfTenant(db: Db, tenant: string): number[] {
@@ -35,18 +37,47 @@ export function netsOfRef(db: Db, id: string): number[] {
   return own > 0 ? [ROUTED_NET_BASE + own] : []
 }
 
-/** Keys of the entries of everything that is bound in a tenant's nets; page by page, so that the caller may yield. */
-export function* bindingsOfTenant(db: Db, tenant: string): Generator<string> {
-  for (const { net } of queries(db).networksOfTenant.all({ tenant })) {
-    for (let last = 0; ; ) {
-      const page = queries(db).boundPage.all({ net, address: last })
-      for (const { address } of page) yield bindingKey(AREA, net, ipText(address))
-      const end = page.at(-1)
-      if (end === undefined || page.length < PAGE) break
-      last = end.address
+/** What is bound in a net of a tenant. */
+export interface TenantBinding {
+  tenant: string
+  /** That of its entry. */
+  key: string
+  /** Another text for whatever was bound there before. */
+  since: string
+}
+
+/** Of all tenants; page by page, so that the caller may yield. */
+export function* tenantBindings(db: Db): Generator<TenantBinding> {
+  const { tenantNetworkPage, boundPage } = queries(db)
+  const networks = paged((last: { tenant: string; name: string } | undefined) =>
+    tenantNetworkPage.all({ tenant: last?.tenant ?? '', name: last?.name ?? BEHIND_NAMES }),
+  )
+  for (const { net, tenant } of networks) {
+    const bound = paged((last: { address: number } | undefined) => boundPage.all({ net, address: last?.address ?? 0 }))
+    for (const { address, since, machine } of bound) {
+      yield { tenant, key: bindingKey(AREA, net, ipText(address)), since: `${since} ${machine}` }
     }
   }
-  for (const { ip, own } of routedQueries(db).claimsOfTenant.all({ tenant })) {
-    yield bindingKey(AREA, ROUTED_NET_BASE + own, ipText(ip))
+  const { tenantRangePage, claimsAlonePage } = routedQueries(db)
+  const ranges = paged((last: { tenant: string; last: number } | undefined) =>
+    tenantRangePage.all({ tenant: last?.tenant ?? '', last: last?.last ?? BEHIND_ADDRESSES }),
+  )
+  for (const { tenant, first, last } of ranges) {
+    const alone = paged((before: { ip: number } | undefined) =>
+      claimsAlonePage.all({ after: before?.ip ?? first - 1, last }),
+    )
+    for (const { ip, own, machine, mac } of alone) {
+      yield { tenant, key: bindingKey(AREA, ROUTED_NET_BASE + own, ipText(ip)), since: `${machine} ${mac}` }
+    }
+  }
+}
+
+/** All rows, of which `page` reads PAGE after the last. */
+function* paged<Row>(page: (last: Row | undefined) => Row[]): Generator<Row> {
+  for (let last: Row | undefined; ; ) {
+    const rows = page(last)
+    yield* rows
+    if (rows.length < PAGE) return
+    last = rows.at(-1)
   }
 }

@@ -35,7 +35,7 @@ export async function flows(report: Report): Promise<void> {
   const undo: (() => unknown)[] = []
   const scope: Scope = { teardown: (one: () => unknown) => void undo.push(one) }
   try {
-    const { agent, dir, bpfDir, close } = await inProcess('l2', 'flows')
+    const { agent, dir, bpfDir, close } = await inProcess('ipam', 'l2', 'networks', 'flows')
     scope.teardown(close)
     await bulk(scope, agent, report)
     await listing(agent, bpfDir, report)

@@ -127,7 +127,8 @@ SEC("tc") int port_out(struct __sk_buff *skb)
 
 	if (net && data + ETHERNET_HEADER <= end) {
 		row = is_multicast(mac_at(data)) ? 0 : endpoint_of(net, mac_at(data));
-		if (row)
+		/* What is flooded leaves by ports at which the MAC is not. */
+		if (row && row->home == skb->ifindex)
 			account_down(skb, row->slot);
 	}
 	usage_down(skb, net);

@@ -119,14 +119,18 @@ function farChange({ far }: Standing, wanted: LinkEntry): Half[] {
   return [{ messages: [setLink(far.index, to)], back: () => [setLink(far.index, from)] }]
 }
 
-/** A group that a link was born into, see {@link birthGroup}. */
+/** A group that a link was born into, see {@link birthGroups}. */
 function isBirthGroup(group: number): boolean {
   return group >>> 24 === BIRTH
 }
 
 const BIRTH = 0x73
 
-/** "s", the owner's number, and a number that no other birth has: a group that nobody else is in. */
-export function birthGroup(owner: number, random: number): number {
-  return ((BIRTH << 24) | (owner << 16) | random) >>> 0
+/**
+ * "s", the owner's number, and a number that no other birth has (`random`, below 0x8000): groups that nobody else is in, one for
+ * each end. Were both in one, either end would get the mark of the other.
+ */
+export function birthGroups(owner: number, random: number): [near: number, far: number] {
+  const near = ((BIRTH << 24) | (owner << 16) | (random << 1)) >>> 0
+  return [near, near + 1]
 }

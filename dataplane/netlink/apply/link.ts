@@ -11,7 +11,7 @@ import { createLink, deleteLink, setLink } from '../link.ts'
 import { changeGroup, markOf } from '../link-detail.ts'
 import type { Message } from '../wire.ts'
 import { Journal, takeBack } from './journal.ts'
-import { birthGroup, linkChange, writeSysctls } from './link-change.ts'
+import { birthGroups, linkChange, writeSysctls } from './link-change.ts'
 import { foreign, noSuchLink, type Refused, refusedBy, refusedFor } from './refusal.ts'
 import type { Scene } from './scene.ts'
 import { type Standing, standing } from './standing.ts'
@@ -81,7 +81,7 @@ async function makesOrChanges(
 async function makes(scene: Scene, entry: LinkEntry, journal: Journal): Promise<Refused | undefined> {
   const area = areaOf(entry.key)
   const owner = scene.owner(entry)
-  const [group, farGroup] = [birthGroup(owner, randomInt(0x10000)), birthGroup(owner, randomInt(0x10000))]
+  const [group, farGroup] = birthGroups(owner, randomInt(0x8000))
   const { name, device, mtu, mac } = entry
   // A bridge that is made with an MTU still takes that of its ports; one that is set later stays.
   const size = device.type === 'bridge' ? undefined : mtu

@@ -171,8 +171,9 @@ export function riggedSocket(): Rigged {
       return socket.ask(message)
     },
     askEach(messages) {
-      rigged.messages += messages.length
-      return socket.askEach(messages)
+      const all = [...messages]
+      rigged.messages += all.length
+      return socket.askEach(all)
     },
     port: () => socket.port(),
     dump(type, payload, decode) {

@@ -8,7 +8,7 @@ import { type Guest, type WorkloadNode, workloadNode } from '../../../test/workl
 export const BANDWIDTH = '/api/v1/bandwidth'
 export const POOLS = `${BANDWIDTH}/pools`
 export const QUOTAS = `${BANDWIDTH}/quotas`
-/** Ethernet and IPv4 and UDP headers. */
+/** Ethernet, IP and UDP headers. */
 const HEADERS = 42
 
 export interface Place {
@@ -96,9 +96,37 @@ export async function rateInto(ns: Netns, ms: number): Promise<number> {
   return Number(said)
 }
 
+const MEASURE_PORTS = `
+const { readFileSync } = require('node:fs')
+const [ms, ...ports] = process.argv.slice(1)
+const bytes = () => {
+  const all = readFileSync('/proc/self/net/dev', 'latin1')
+  return ports.map((port) => Number(all.split(port + ':')[1].trim().split(/ +/)[8]))
+}
+const since = performance.now()
+const first = bytes()
+setTimeout(() => {
+  const last = bytes()
+  const span = performance.now() - since
+  process.stdout.write(JSON.stringify(last.map((it, n) => (it - first[n]) * 8000 / span)))
+}, Number(ms))
+`
+
+/** Bits a second that go to guests, all within one and the same time: what one gets more the other gets less. */
+export async function ratesInto({ node, guest }: Place, guests: readonly number[], ms: number): Promise<number[]> {
+  const ports = guests.map((n) => guest(n).port)
+  const child = node.ns.spawn(process.execPath, ['-e', MEASURE_PORTS, String(ms), ...ports])
+  let said = ''
+  child.stdout?.on('data', (bytes: Buffer) => {
+    said += bytes.toString()
+  })
+  await new Promise((resolve) => child.once('close', resolve))
+  return JSON.parse(said) as number[]
+}
+
 const SEND = `
 const [address, rate, size] = process.argv.slice(1)
-const socket = require('node:dgram').createSocket('udp4')
+const socket = require('node:dgram').createSocket(address.includes(':') ? 'udp6' : 'udp4')
 const since = performance.now()
 let sent = 0
 let flying = 0
@@ -122,7 +150,7 @@ process.on('SIGTERM', () => { ended = true; clearInterval(timer); finish() })
 process.stdout.write('go ')
 `
 
-function stream(ns: Netns, address: string, rate: number, size = 1400): Stream {
+export function stream(ns: Netns, address: string, rate: number, size = 1400): Stream {
   const child = ns.spawn(process.execPath, ['-e', SEND, address, String(rate), String(size)])
   let said = ''
   child.stdout?.on('data', (bytes: Buffer) => {

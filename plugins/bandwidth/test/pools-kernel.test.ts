@@ -1,7 +1,7 @@
 /** Pools between real guests. */
 import t from 'tap'
 import { requireRoot } from '../../../test/netns.ts'
-import { BANDWIDTH, POOLS, pairsOf, place } from './lab.ts'
+import { BANDWIDTH, POOLS, pairsOf, place, ratesInto } from './lab.ts'
 
 requireRoot(t)
 
@@ -34,3 +34,21 @@ t.test(
     await it.until('no device is left', () => pairsOf(it).length === 0)
   },
 )
+
+t.test('bw-11 a member by a limit for one way is in the pool both ways', async (t) => {
+  const it = await place(t, 3)
+  const { node, mac, send } = it
+  await node.ok('POST', POOLS, { id: 'shop', total_bps: TOTAL })
+  await node.ok('POST', `${POOLS}/members`, { pool_id: 'shop', member_mac: mac(2) })
+  const one = { id: 'one', target_mac: mac(1), pool_id: 'shop', rate_bps: TOTAL / 4 }
+  const streams = [send(3, 1, TOTAL), send(3, 2, TOTAL), send(1, 3, TOTAL), send(2, 3, TOTAL)]
+  for (const direction of ['up', 'down']) {
+    await node.ok('POST', BANDWIDTH, { ...one, direction })
+    const [first = 0, second = 0, both = 0] = await ratesInto(it, [1, 2, 3], 2500)
+    t.ok(first + second <= TOTAL * 1.03 && first + second > TOTAL * 0.7, `${direction}: got ${first} and ${second}`)
+    t.ok(both <= TOTAL * 1.03 && both > TOTAL * 0.7, `${direction}: sent ${both}`)
+    if (direction === 'up') t.ok(first > (TOTAL / 4) * 1.1, `its own ceiling is of what it sends: ${first}`)
+    else t.ok(first <= (TOTAL / 4) * 1.05, `its own ceiling is of what it gets: ${first}`)
+  }
+  await Promise.all(streams.map((stream) => stream.stop()))
+})

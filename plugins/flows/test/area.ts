@@ -9,6 +9,7 @@ import type { Scope } from '../../../test/netns.ts'
 import { takeReading } from '../record.ts'
 
 export const P = '/api/v1'
+const AREAS = ['node', 'ipam', 'l2', 'networks', 'flows']
 export const MONTH = Date.UTC(2030, 0, 1)
 export const MINUTE = 60_000
 
@@ -41,7 +42,7 @@ export async function flowsArea(t: Scope, options: BuildAgentOptions = {}): Prom
     usage: async () => [...usage.values()].map((one) => ({ ...one })),
   }
   const plane = Object.assign(fakePlane(), { traffic })
-  const built = await buildArea(t, 'flows', { plane, now: () => new Date(clock.now), ...options })
+  const built = await buildArea(t, 'flows', { only: AREAS, plane, now: () => new Date(clock.now), ...options })
   return {
     ...built,
     usage,
@@ -57,7 +58,7 @@ export async function flowsArea(t: Scope, options: BuildAgentOptions = {}): Prom
     },
     async read() {
       await built.agent.pipeline.mutate('flows', system('test'), (tx) =>
-        takeReading(tx, traffic, new Date(clock.now), built.agent.app.log),
+        takeReading(tx, plane, new Date(clock.now), built.agent.app.log),
       )
     },
     async get(path) {

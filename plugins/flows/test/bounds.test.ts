@@ -24,7 +24,7 @@ async function logged(area: FlowsArea): Promise<string[]> {
   const said: string[] = []
   const note = (_: unknown, text: string) => void said.push(text)
   const log = { warn: note, error: note } as unknown as Parameters<typeof takeReading>[3]
-  await change(area, (tx) => takeReading(tx, area.plane.traffic, new Date(area.clock.now), log))
+  await change(area, (tx) => takeReading(tx, area.plane, new Date(area.clock.now), log))
   return said
 }
 

@@ -4,7 +4,7 @@ import { system } from '../../../core/state/events.ts'
 import { chance } from '../../../test/chance.ts'
 import { fold, overdueDay, prune } from '../fold.ts'
 import { startKeeping } from '../keeper.ts'
-import { dayOf, slotOf } from '../keys.ts'
+import { dayOf, LAST_MAC, slotOf } from '../keys.ts'
 import { mbps, percentile95 } from '../percentile.ts'
 import { queries } from '../queries.ts'
 import { decodeSeries, emptySeries, encodeSeries } from '../series.ts'
@@ -114,7 +114,7 @@ t.test('acct-08 acct-09 D92 folded days answer as their samples did', async (t) 
   t.same((await get(`/accounting/billing?start=${iso(MONTH)}`)).billing, {
     ...{ period: `${iso(MONTH)}/${iso(clock.now)}`, total_usd: 0, items: [] },
   })
-  const known = queries(agent.store.read).macsAfter.all({ after: 0, limit: 9 })
+  const known = queries(agent.store.read).macsAfter.all({ after: 0, last: LAST_MAC, limit: 9 })
   t.same(
     known.map((one) => one.mac),
     [mac(1)],

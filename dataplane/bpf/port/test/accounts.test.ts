@@ -84,6 +84,16 @@ t.test('what is dropped, is for everybody or is of no net counts for nobody', as
   t.same(await counted(play, { hook: 'port_in', ifindex: PORT.o1, data: open }), zero)
 })
 
+t.test('a frame that is flooded is got once, at the port that has the MAC', async (t) => {
+  const play = await stage(t)
+  play.set(world())
+  const flooded: Packet = { ...fromA1(stream(100)), hook: 'port_out', mark: stamp(NET.a) }
+  await play.run({ ...flooded, ifindex: PORT.a1 })
+  t.match(play.slots.account(SLOT.a2), { downPackets: 0n, downBytes: 0n })
+  await play.run({ ...flooded, ifindex: PORT.a2 })
+  t.match(play.slots.account(SLOT.a2), { downPackets: 1n, downBytes: 154n })
+})
+
 t.test('the same MAC in two nets has two accounts', async (t) => {
   const play = await stage(t)
   play.set(world())
