@@ -5,9 +5,11 @@ import { parseArgs } from 'node:util'
 import { openKernel } from '../dataplane/kernel.ts'
 import { followState } from './agent-state.ts'
 import { type Agent, build } from './app.ts'
+import { enable } from './enable.ts'
 import { allowedFrom, controlSocket, frrPlaces, type Places, placesFrom, responderSocket } from './environment.ts'
 import { openLog } from './observe/log.ts'
 import { quickstart } from './quickstart.ts'
+import { serviceManager } from './service-manager.ts'
 import { openServices, type Service } from './services.ts'
 import { guardDoor } from './transport/door.ts'
 import { grpcService } from './transport/grpc.ts'
@@ -23,10 +25,15 @@ const GRACE_MS = 5000
 /** Runs until a signal ends it. */
 export async function main(): Promise<void> {
   const { values } = parseArgs({
-    options: { quickstart: { type: 'boolean' }, version: { type: 'boolean' }, help: { type: 'boolean' } },
+    options: {
+      quickstart: { type: 'boolean' },
+      enable: { type: 'boolean' },
+      version: { type: 'boolean' },
+      help: { type: 'boolean' },
+    },
   })
   if (values.help) {
-    process.stdout.write('stratumd [--quickstart]: the agent of a network node; see README.md\n')
+    process.stdout.write('stratumd [--quickstart | --enable]: the agent of a network node; see README.md\n')
     return
   }
   if (values.version) {
@@ -35,8 +42,15 @@ export async function main(): Promise<void> {
   }
   const environment = process.env
   const places = placesFrom(environment)
+  if (values.enable) {
+    // For the installer: the token that was made, if any, and nothing else.
+    const { minted } = await enable(places, environment.STRATUM_API_TOKEN ?? 'auto')
+    if (minted !== undefined) process.stdout.write(`${minted}\n`)
+    return
+  }
   const allowed = allowedFrom(environment)
   const log = openLog('info')
+  const manager = serviceManager(environment, (error) => log.warn({ err: error }, 'systemd cannot be told'))
   mkdirSync(places.runDir, { recursive: true, mode: 0o755 })
   const first = values.quickstart ? quickstart.prepare(places) : undefined
 
@@ -61,6 +75,7 @@ export async function main(): Promise<void> {
     if (stopping) return
     stopping = true
     log.info({ signal }, 'stopping; the data plane stays as it is')
+    manager.stopping()
     const close = async () => {
       for (const stop of stopWatching) stop()
       await sayStopping()
@@ -88,6 +103,7 @@ export async function main(): Promise<void> {
     },
     'ready',
   )
+  manager.ready()
   log.level = agent.config.text('log_level')
   await quickstart.finish(agent, first)
 }

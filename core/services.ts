@@ -51,10 +51,15 @@ export interface Conditions {
   certificate: Certificate | { reason: string }
 }
 
+/** Until what could not listen is tried again. */
+const AGAIN_MS = 1000
+
 export function openServices(all: readonly Service[], conditions: Conditions, log: FastifyBaseLogger): Services {
   const open = new Map<ServiceName, SecureListener>()
   const failed = new Map<ServiceName, string>()
   let certificate = conditions.certificate
+  let again: NodeJS.Timeout | undefined
+  let closing = false
   let tail: Promise<unknown> = Promise.resolve()
 
   function reasonOff(): string | undefined {
@@ -73,8 +78,14 @@ export function openServices(all: readonly Service[], conditions: Conditions, lo
       failed.delete(service.name)
       log.info({ service: service.name, listening: listener.where }, 'service listens')
     } catch (error) {
-      failed.set(service.name, (error as Error).message)
-      log.error({ err: error, service: service.name }, 'service cannot listen')
+      const { message } = error as Error
+      if (failed.get(service.name) !== message) {
+        log.error({ err: error, service: service.name }, 'service cannot listen; it is tried again every second')
+      }
+      failed.set(service.name, message)
+      // Its address may come later than the agent, at a boot.
+      clearTimeout(again)
+      if (!closing) again = setTimeout(() => void follow(), AGAIN_MS).unref()
     }
   }
 
@@ -88,6 +99,12 @@ export function openServices(all: readonly Service[], conditions: Conditions, lo
     await Promise.all(closing.map((listener) => listener.close(5000)))
   }
 
+  function follow(): Promise<void> {
+    const run = tail.then(followNow)
+    tail = run.catch(() => {})
+    return run
+  }
+
   return {
     status: () =>
       all.map(({ name }) => {
@@ -95,16 +112,14 @@ export function openServices(all: readonly Service[], conditions: Conditions, lo
         if (listening !== undefined) return { name, listening }
         return { name, off: reasonOff() ?? failed.get(name) ?? 'starting' }
       }),
-    follow() {
-      const run = tail.then(followNow)
-      tail = run.catch(() => {})
-      return run
-    },
+    follow,
     useCertificate(next) {
       certificate = next
       for (const listener of open.values()) listener.setCertificate(next)
     },
     async close(graceMs) {
+      closing = true
+      clearTimeout(again)
       await Promise.all([...open.values()].map((listener) => listener.close(graceMs)))
       open.clear()
     },

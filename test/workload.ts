@@ -120,7 +120,8 @@ function echo(ns: Netns, patience: readonly string[], address: string, from: str
   }
 }
 
-function guest(t: Scope, node: Netns, name: string, options: GuestOptions): Guest {
+/** A guest behind a port of the node, where no `workloadNode` makes it. */
+export function guest(t: Scope, node: Netns, name: string, options: GuestOptions): Guest {
   const ns = netns(t, name)
   const port = `tap${name}`
   node.run('ip', 'link', 'add', port, 'type', 'veth', 'peer', 'name', 'eth0', 'netns', ns.name)

@@ -11,8 +11,19 @@ import { verbs as drift } from './verbs/drift.ts'
 import { verbs as events } from './verbs/events.ts'
 import { verbs as license } from './verbs/license.ts'
 import { verbs as service } from './verbs/service.ts'
+import { verbs as teardown } from './verbs/teardown.ts'
 
-const CORE: readonly Verb[] = [...apiToken, ...apikeys, ...auth, ...config, ...drift, ...events, ...license, ...service]
+const CORE: readonly Verb[] = [
+  ...apiToken,
+  ...apikeys,
+  ...auth,
+  ...config,
+  ...drift,
+  ...events,
+  ...license,
+  ...service,
+  ...teardown,
+]
 const PLUGINS = join(import.meta.dirname, '../../plugins')
 
 /** Loads `verbs.js` of every folder below `dir` that has one, and nothing else of the areas. */

@@ -18,7 +18,7 @@ import { readQuestion } from './stream/question.ts'
 import { TAIL_TYPE } from './tail.ts'
 
 /** At least 32 printable characters without blanks: what an Authorization header can carry. */
-const Token = Type.String({ minLength: 32, maxLength: 256, pattern: '^[A-Za-z0-9._~+/=-]+$' })
+export const Token = Type.String({ minLength: 32, maxLength: 256, pattern: '^[A-Za-z0-9._~+/=-]+$' })
 const Key = Type.String({ maxLength: 64 })
 const strict = { additionalProperties: false }
 const NEXT_START = 'takes effect at the next start of the agent'

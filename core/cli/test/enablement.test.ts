@@ -58,3 +58,25 @@ t.test('enable-16 api_bind_address binds to that address only', async (t) => {
   t.same(await knock(...HERE), REFUSED)
   t.match(await ok('service status'), /^rest: listening 10\.77\.0\.1:7070$/m)
 })
+
+t.test('enable-16 an address that comes after the agent is listened on as soon as it is there', async (t) => {
+  const { ns, ok, status, agent } = await node(t, { config: { api_bind_address: '10.77.0.2' } })
+  t.match(await ok('service status'), /^rest: off: .*EADDRNOTAVAIL/m)
+  ns.run('ip', 'address', 'add', '10.77.0.2/32', 'dev', 'lo')
+  const signal = AbortSignal.timeout(20_000)
+  while (!/^events: listening/m.test(await ok('service status'))) signal.throwIfAborted()
+  t.equal(await status(agent.token, '10.77.0.2'), 200)
+  const told = agent.logged.filter(({ msg }) => String(msg).includes('cannot listen'))
+  t.equal(told.length, 3, 'each service tells once what it waits for')
+})
+
+t.test('nothing is torn down under an agent that runs', async (t) => {
+  const { ns, ctl, agent } = await node(t)
+  const environment = { STRATUM_RUN_DIR: agent.runDir, STRATUM_STATE_DIR: agent.stateDir }
+  t.match(await ctl('teardown'), { code: 2, err: /teardown --yes/ })
+  t.match(await ctl('teardown --yes', '', environment), {
+    code: 1,
+    err: /another agent \(pid \d+\) runs.*stop it first/,
+  })
+  t.match(ns.run('nft', 'list', 'tables'), /table inet stratum/)
+})

@@ -15,8 +15,8 @@ export interface Node {
   agent: RunningAgent
   /** The file of the local overrides. */
   overrides: { path: string; read(): string }
-  /** Runs stratumctl as its own process. */
-  ctl(line: string, stdin?: string): Promise<Ran>
+  /** Runs stratumctl as its own process, with the agent's run directory and more environment. */
+  ctl(line: string, stdin?: string, environment?: Record<string, string>): Promise<Ran>
   /** The same, for lines that must succeed: resolves with standard output, less its last line end. */
   ok(line: string, stdin?: string): Promise<string>
   /** Status of `GET /api/v1/status` over TLS on port 7070; 0 when the connection is refused. */
@@ -39,8 +39,10 @@ export async function node(t: Scope, options: Omit<AgentOptions, 'ns'> & { fresh
     ...(own !== undefined && { env: { STRATUM_STATE_DIR: own } }),
   })
   const overrides = join(own ?? agent.stateDir, 'overrides.json')
-  const ctl: Node['ctl'] = (line, stdin = '') =>
-    collect(spawn(process.execPath, [MAIN, ...line.split(' ')], { env: { STRATUM_RUN_DIR: agent.runDir } }), stdin)
+  const ctl: Node['ctl'] = (line, stdin = '', environment = {}) => {
+    const env = { STRATUM_RUN_DIR: agent.runDir, ...environment }
+    return collect(spawn(process.execPath, [MAIN, ...line.split(' ')], { env }), stdin)
+  }
   const inside = async (script: string, ...args: string[]) => {
     const stdio: ['ignore', 'pipe', 'pipe'] = ['ignore', 'pipe', 'pipe']
     const ran = await collect(ns.spawn(process.execPath, ['-e', script, ...args], { stdio }), '')

@@ -1,0 +1,27 @@
+/** `stratumctl teardown`: finds what takeOff must know, and keeps any agent out while it works. */
+import { join } from 'node:path'
+import { type Teardown, takeOff } from '../dataplane/teardown.ts'
+import { discoverAreas, ownersOf } from './areas.ts'
+import { frrPlaces, placesFrom, responderSocket } from './environment.ts'
+import { lockState } from './state/lock.ts'
+
+const PLUGINS = join(import.meta.dirname, '..', 'plugins')
+/** An agent that was just told to stop has this long. */
+const PATIENCE_MS = 2000
+
+/** @throws Error while an agent runs on the state directory of `environment` */
+export async function teardown(environment: Readonly<Record<string, string | undefined>>): Promise<Teardown> {
+  const places = placesFrom(environment)
+  const lock = await lockState(places.stateDir, PATIENCE_MS)
+  try {
+    return await takeOff({
+      owners: ownersOf((await discoverAreas(PLUGINS)).map(({ area }) => area)),
+      bpfDir: places.bpfDir,
+      responderSocket: responderSocket(places),
+      frr: frrPlaces(places),
+      lock: lock.fd,
+    })
+  } finally {
+    lock.release()
+  }
+}

@@ -1,0 +1,72 @@
+/** What is in the package, and that nothing depends on where and when it was made. */
+import { execFileSync, spawnSync } from 'node:child_process'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { scratch } from '../build.ts'
+import { builtPackage } from './built.ts'
+
+const UNIT = join(import.meta.dirname, '../../../templates/package/stratumd.service')
+const output = (command: string, ...args: string[]) =>
+  execFileSync(command, args, { encoding: 'utf8', maxBuffer: 64 << 20 })
+const file = builtPackage(t)
+const rows = output('dpkg-deb', '--contents', file).trimEnd().split('\n')
+
+t.test('the same checkout gives the same bytes', async (t) => {
+  t.ok(readFileSync(file).equals(readFileSync(builtPackage(t))))
+})
+
+t.test('programs, their modules and compiled eBPF are in it, and nothing that only developers need', async (t) => {
+  const names = rows.map((row) => row.split(/\s+/)[5] ?? '')
+  for (const wanted of [
+    './usr/sbin/stratumd',
+    './usr/sbin/stratum-install',
+    './usr/bin/stratumctl',
+    './lib/systemd/system/stratumd.service',
+    './usr/lib/stratum-node/build/dataplane/bpf/src/port.bpf.o',
+    './usr/lib/stratum-node/build/responder/main.js',
+    './usr/lib/stratum-node/node_modules/better-sqlite3/build/Release/better_sqlite3.node',
+    './usr/lib/stratum-node/node_modules/fastify/LICENSE',
+  ])
+    t.ok(names.includes(wanted), wanted)
+  const dev = ['tap', 'typescript', '@biomejs', 'drizzle-kit', 'fast-check', '@types', 'prebuild-install']
+  for (const name of dev)
+    t.notOk(
+      names.some((it) => it.includes(`/node_modules/${name}/`)),
+      name,
+    )
+  t.same(
+    names.filter((name) => /\/stratum-node\/build\/.*(\/test\/|\.map$|\.fake\.js$)/.test(name)),
+    [],
+  )
+  t.same(
+    rows.filter((row) => !/^(drwxr-xr-x|-rwxr-xr-x|-rw-r--r--) root\/root /.test(row)),
+    [],
+    'everything is root, readable by all and writable by root alone',
+  )
+})
+
+t.test('it depends on the Node that its SQLite binary fits', async (t) => {
+  const [major = '0'] = process.versions.node.split('.')
+  const depends = output('dpkg-deb', '--field', file, 'Depends')
+  t.match(depends, new RegExp(`nodejs \\(>= ${major}[.0-9]*\\), nodejs \\(<< ${Number(major) + 1}~\\)`))
+  t.match(depends, /libnftables1.*libbpf1/)
+})
+
+t.test(
+  'systemd understands every line of the unit, which gives up what it can',
+  { skip: !existsSync('/usr/bin/systemd-analyze') && 'needs systemd' },
+  async (t) => {
+    const unit = join(scratch(t, 'unit'), 'stratumd.service')
+    const text = readFileSync(UNIT, 'utf8')
+    t.match(text, /^ExecStart=\/usr\/sbin\/stratumd$/m)
+    writeFileSync(unit, text.replace('/usr/sbin/stratumd', '/bin/true'))
+    const { status, stderr } = spawnSync('systemd-analyze', ['verify', '--man=no', unit], { encoding: 'utf8' })
+    t.notMatch(stderr, /stratumd/)
+    t.equal(status, 0, stderr)
+    const offline = ['security', '--offline=true', '--no-pager', UNIT]
+    const { stdout } = spawnSync('systemd-analyze', offline, { encoding: 'utf8' })
+    const exposure = Number(/Overall exposure level for stratumd\.service: ([0-9.]+)/.exec(stdout)?.[1])
+    t.ok(exposure <= 4.6, `exposure ${exposure}: what is taken off must not come back unnoticed`)
+  },
+)
