@@ -220,6 +220,8 @@ declare module 'fastify' {
     strict?: boolean
     /** A change below /control that a frozen licence refuses; below /api/v1 all are. */
     frozen?: boolean
+    /** Tells who talks to whom: it is in no support bundle. */
+    personal?: boolean
     /** Answers one thing that is measured, not stored: it has no ETag. */
     volatile?: boolean
   }

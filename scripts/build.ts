@@ -9,12 +9,14 @@ import {
   copyFileSync,
   existsSync,
   mkdirSync,
+  mkdtempSync,
   readdirSync,
   readFileSync,
   rmSync,
   statSync,
   writeFileSync,
 } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
@@ -58,7 +60,32 @@ async function build(): Promise<void> {
     const path = join(OUT, binary)
     if (existsSync(path)) chmodSync(path, 0o755)
   }
-  await compileAll()
+  await Promise.all([compileAll(), describeApi()])
+}
+
+/** The OpenAPI document as an agent of this build answers it: commands, their completion and man pages are made from it. */
+async function describeApi(): Promise<void> {
+  const target = join(OUT, 'openapi.json')
+  const newest = Math.max(...['core', 'plugins'].flatMap((folder) => files(join(OUT, folder))).map(modified))
+  if (modified(target) >= newest) return
+  const { build: buildAgent } = await import('../core/app.ts')
+  const { fakePlane } = await import('../dataplane/plane.fake.ts')
+  const { openLog } = await import('../core/observe/log.ts')
+  const stateDir = mkdtempSync(join(tmpdir(), 'stratum-build-'))
+  try {
+    const agent = await buildAgent({
+      stateDir,
+      configFile: join(stateDir, 'panel.json'),
+      environment: {},
+      log: openLog('silent'),
+      openPlane: async () => fakePlane(),
+    })
+    const { payload } = await agent.app.inject({ method: 'GET', url: '/api/v1/docs?format=openapi' })
+    await agent.close()
+    writeFileSync(target, payload)
+  } finally {
+    rmSync(stateDir, { recursive: true, force: true })
+  }
 }
 
 /** Compiles the programs whose object is older than the source or than any header. */

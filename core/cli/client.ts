@@ -1,7 +1,21 @@
 /** HTTP to the agent over its control socket, one connection a call. */
-import http, { type IncomingMessage } from 'node:http'
+import http, { type IncomingHttpHeaders, type IncomingMessage } from 'node:http'
+import { NO_PROGRESS, type Progress } from './progress.ts'
 
 export type Call = <T>(method: string, path: string, body?: object) => Promise<T>
+
+export interface Question {
+  headers?: Readonly<Record<string, string>>
+  body?: string
+}
+/** An answer as it comes, whatever its status. */
+export interface Coming {
+  status: number
+  headers: IncomingHttpHeaders
+  /** The body, piece by piece, read no faster than it is asked for. Throws `Unreachable` when it breaks off. */
+  pieces: AsyncIterable<string>
+}
+export type Ask = (method: string, path: string, question?: Question) => Promise<Coming>
 
 /** The agent answered that it will not. The message is its own. */
 export class Refused extends Error {
@@ -28,17 +42,57 @@ interface Answer {
 }
 
 /** Calls over the socket at `socketPath`. Rejects with `Refused` on a status from 400 on, with `Unreachable` without an answer. */
-export function openClient(socketPath: string, patienceMs = PATIENCE_MS): Call {
+export function openClient(socketPath: string, patienceMs = PATIENCE_MS, progress: Progress = NO_PROGRESS): Call {
+  const ask = openAsk(socketPath, patienceMs, progress)
   return async <T>(method: string, path: string, body?: object) => {
-    const response = await send(socketPath, patienceMs, method, path, body)
-    const { status, type, text } = await collect(response).catch((error: NodeJS.ErrnoException) => {
-      throw new Unreachable(whyNot(socketPath, error), { cause: error })
-    })
-    const value = type.startsWith('application/json') ? parsed(socketPath, text) : text
+    const { status, headers, pieces } = await ask(method, path, body === undefined ? {} : jsonQuestion(body))
+    const text = await textOf(pieces)
+    const value = isJson(headers) ? parsed(socketPath, text) : text
     if (status >= 400) throw new Refused(status, value)
     // The shape is what the agent's route declares; CLI and agent come from one build.
     return value as T
   }
+}
+
+/** The same for whoever judges the answer himself. */
+export function openAsk(socketPath: string, patienceMs = PATIENCE_MS, progress: Progress = NO_PROGRESS): Ask {
+  return async (method, path, question) => {
+    const step = progress.begin(`${method} ${path}`)
+    let begun = false
+    try {
+      const response = await send(socketPath, patienceMs, method, path, question)
+      begun = true
+      return { status: response.statusCode ?? 0, headers: response.headers, pieces: pieces(response) }
+    } finally {
+      if (!begun) step.end()
+    }
+
+    async function* pieces(response: IncomingMessage): AsyncGenerator<string, void, undefined> {
+      try {
+        for await (const piece of response.setEncoding('utf8')) {
+          step.received(Buffer.byteLength(piece))
+          yield piece
+        }
+      } catch (error) {
+        throw new Unreachable(whyNot(socketPath, error as NodeJS.ErrnoException), { cause: error })
+      } finally {
+        step.end()
+      }
+    }
+  }
+}
+
+export const jsonQuestion = (body: object): Question => ({
+  headers: { 'content-type': 'application/json' },
+  body: JSON.stringify(body),
+})
+export const isJson = (headers: IncomingHttpHeaders): boolean =>
+  headers['content-type']?.startsWith('application/json') === true
+
+export async function textOf(pieces: AsyncIterable<string>): Promise<string> {
+  let text = ''
+  for await (const piece of pieces) text += piece
+  return text
 }
 
 /** Resolves with the head of the answer. Rejects with `Unreachable`. */
@@ -47,21 +101,20 @@ export function send(
   patienceMs: number,
   method: string,
   path: string,
-  body?: object,
+  { headers = {}, body }: Question = {},
 ): Promise<IncomingMessage> {
-  const payload = body === undefined ? undefined : JSON.stringify(body)
-  const headers =
-    payload === undefined
-      ? {}
-      : { 'content-type': 'application/json', 'content-length': String(Buffer.byteLength(payload)) }
+  const length = body === undefined ? {} : { 'content-length': String(Buffer.byteLength(body)) }
   return new Promise((resolve, reject) => {
     const fail = (error: NodeJS.ErrnoException) => reject(new Unreachable(whyNot(socketPath, error), { cause: error }))
-    const request = http.request({ socketPath, method, path, headers, agent: false }, resolve)
+    const request = http.request(
+      { socketPath, method, path, headers: { ...headers, ...length }, agent: false },
+      resolve,
+    )
     request.setTimeout(patienceMs, () => {
       request.destroy(Object.assign(new Error(`nothing came for ${patienceMs / 1000} s`), { code: 'ETIMEDOUT' }))
     })
     request.once('error', fail)
-    request.end(payload)
+    request.end(body)
   })
 }
 

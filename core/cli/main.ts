@@ -2,9 +2,11 @@
 /** stratumctl: what an operator types on the node. Speaks to the agent over its control socket and to nothing else. */
 import { once } from 'node:events'
 import { controlSocket, placesFrom } from '../environment.ts'
-import { openClient } from './client.ts'
+import { openAsk, openClient, PATIENCE_MS } from './client.ts'
 import { openLines } from './lines.ts'
 import { run } from './program.ts'
+import { progressOn } from './progress.ts'
+import { openScreen } from './screen.ts'
 import { readStdin } from './stdin.ts'
 import { allVerbs } from './table.ts'
 
@@ -14,7 +16,9 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   process.exit(0)
 })
 
-const socket = controlSocket(placesFrom(process.env))
+const places = placesFrom(process.env)
+const socket = controlSocket(places)
+const progress = progressOn(process.stderr)
 const interrupted = () => {
   const controller = new AbortController()
   process.once('SIGINT', () => controller.abort())
@@ -23,7 +27,8 @@ const interrupted = () => {
 
 // Not process.exit(): what is still on its way into a pipe would be lost.
 process.exitCode = await run(process.argv.slice(2), await allVerbs(), {
-  call: openClient(socket),
+  call: openClient(socket, PATIENCE_MS, progress),
+  ask: openAsk(socket, PATIENCE_MS, progress),
   lines: openLines(socket, interrupted),
   stdin: readStdin,
   out: (text) => void process.stdout.write(text),
@@ -31,4 +36,6 @@ process.exitCode = await run(process.argv.slice(2), await allVerbs(), {
     if (process.stdout.writableNeedDrain) await once(process.stdout, 'drain')
   },
   err: (text) => void process.stderr.write(text),
+  places,
+  screen: () => openScreen(process.stdin, process.stdout),
 })

@@ -1,29 +1,35 @@
 /** From the table of verbs to a command line: parsing, help, output, exit codes. */
 import { Argument, Command, CommanderError, InvalidArgumentError, Option } from 'commander'
+import type { Places } from '../environment.ts'
 import { VERSION } from '../version.ts'
-import { type Call, Refused, Unreachable } from './client.ts'
+import { type Ask, type Call, Refused, Unreachable } from './client.ts'
 import type { Lines } from './lines.ts'
+import type { Screen } from './screen.ts'
 import { type OptionValue, UsageError, type Verb, type VerbContext, type VerbOption } from './verb.ts'
 
 /** Part of the process contract: tools rely on these. */
-export const EXIT = { ok: 0, refused: 1, usage: 2, unreachable: 3 } as const
+export const EXIT = { ok: 0, refused: 1, usage: 2, unreachable: 3, warning: 4, failure: 5 } as const
 
 export interface Outside {
   call: Call
+  ask: Ask
   lines: Lines
   stdin: (prompt: string) => Promise<string>
   out: (text: string) => void
   /** Resolves once standard output has room for more. */
   drained: () => Promise<void>
   err: (text: string) => void
+  places: Places
+  screen: () => Screen | undefined
 }
 
 /** Carries out one command line (without the program's name). Resolves with the exit code; only a defect rejects. */
 export async function run(argv: readonly string[], verbs: readonly Verb[], outside: Outside): Promise<number> {
-  const program = buildProgram(verbs, outside)
+  const outcome: Outcome = { code: EXIT.ok }
+  const program = buildProgram(verbs, outside, outcome)
   try {
     await program.parseAsync([...argv], { from: 'user' })
-    return EXIT.ok
+    return outcome.code
   } catch (error) {
     // Commander has said what is wrong; asking for help or the version is no error.
     if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage
@@ -35,8 +41,12 @@ export async function run(argv: readonly string[], verbs: readonly Verb[], outsi
   }
 }
 
+interface Outcome {
+  code: number
+}
+
 /** Throws when two verbs have the same path. */
-export function buildProgram(verbs: readonly Verb[], outside: Outside): Command {
+export function buildProgram(verbs: readonly Verb[], outside: Outside, outcome: Outcome = { code: EXIT.ok }): Command {
   const program = new Command('stratumctl')
     .description("Talks to stratumd, the agent that owns this node's networking.")
     .version(VERSION)
@@ -49,12 +59,12 @@ export function buildProgram(verbs: readonly Verb[], outside: Outside): Command 
     })
     .exitOverride()
   // In this order a verb comes before those whose path continues its own, and help is alphabetical.
-  for (const verb of [...verbs].sort((a, b) => (a.path < b.path ? -1 : 1))) addVerb(program, verb, outside)
+  for (const verb of [...verbs].sort((a, b) => (a.path < b.path ? -1 : 1))) addVerb(program, verb, outside, outcome)
   for (const group of program.commands) describeGroup(group)
   return program
 }
 
-function addVerb(program: Command, verb: Verb, outside: Outside): void {
+function addVerb(program: Command, verb: Verb, outside: Outside, outcome: Outcome): void {
   const words = verb.path.split(' ')
   const leaf = words.at(-1) ?? ''
   const parent = words
@@ -72,18 +82,22 @@ function addVerb(program: Command, verb: Verb, outside: Outside): void {
     command.addArgument(argument)
   }
   for (const option of verb.options ?? []) command.addOption(toOption(option))
-  command.action(() => verb.run(contextOf(verb, command, outside)))
+  command.action(async () => {
+    outcome.code = (await verb.run(contextOf(verb, command, outside))) ?? EXIT.ok
+  })
 }
 
-function toOption({ flags, summary, integer, required }: VerbOption): Option {
+function toOption({ flags, summary, integer, required, many }: VerbOption): Option {
   const option = new Option(flags, required ? `${summary} (required)` : summary)
   if (required) option.makeOptionMandatory()
   if (integer) option.argParser(wholeNumber)
+  if (many) option.argParser((text: string, before: readonly string[] | undefined) => [...(before ?? []), text])
   return option
 }
 
-function contextOf(verb: Verb, command: Command, { call, lines, stdin, out, drained, err }: Outside): VerbContext {
-  const { json, ...values } = command.optsWithGlobals<Record<string, OptionValue>>()
+function contextOf(verb: Verb, command: Command, outside: Outside): VerbContext {
+  const { call, ask, lines, stdin, out, drained, err, places, screen } = outside
+  const { json, ...values } = command.optsWithGlobals<Record<string, OptionValue> & { json?: true }>()
   const options: Record<string, OptionValue> = {}
   for (const option of command.options) {
     const value = values[option.attributeName()]
@@ -91,9 +105,17 @@ function contextOf(verb: Verb, command: Command, { call, lines, stdin, out, drai
   }
   return {
     call,
+    ask,
     lines,
     stdin,
     options,
+    json: json === true,
+    places,
+    screen,
+    async write(text) {
+      out(text)
+      await drained()
+    },
     argument(name) {
       const at = verb.arguments?.findIndex((argument) => argument.name === name) ?? -1
       if (at < 0) throw new Error(`${verb.path} declares no argument ${name}`)

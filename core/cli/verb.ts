@@ -1,9 +1,13 @@
 /**
  * The contract of a command of stratumctl. An area brings its own in `plugins/<name>/verbs.ts`, which exports
- * `verbs: Verb[]` and imports this file and types only: every start of the CLI loads all of them.
+ * `verbs: Verb[]`, and `panes: Pane[]` where it has something that changes all the time, and imports this file and types only:
+ * every start of the CLI loads all of them. What no area brings is made from the OpenAPI document (rest.ts).
  *
  * A verb turns its arguments into calls and answers into text. It judges nothing that the agent judges.
  */
+import type { Places } from '../environment.ts'
+import type { Ask } from './client.ts'
+import type { Screen } from './screen.ts'
 
 export interface VerbArgument {
   /** As the help shows it and as `argument()` is asked for it. */
@@ -23,6 +27,8 @@ export interface VerbOption {
   /** The value is a whole number. */
   integer?: boolean
   required?: boolean
+  /** It may be given more than once; its value is a list. */
+  many?: boolean
 }
 
 export interface Verb {
@@ -33,10 +39,33 @@ export interface Verb {
   example: string
   arguments?: readonly VerbArgument[]
   options?: readonly VerbOption[]
-  run(context: VerbContext): Promise<void>
+  /** Resolves with an exit code where the outcome is another one than 0. */
+  run(context: VerbContext): Promise<number | undefined> | Promise<void>
 }
 
-export type OptionValue = string | number | true
+export type OptionValue = string | number | true | readonly string[]
+
+/** A part of the picture of `stratumctl top`. */
+export interface Pane {
+  title: string
+  /** Its place among the others, lower first. */
+  order: number
+  /** Reads what it shows, most interesting first. A refusal shows in its place. */
+  read(look: Look): Promise<PaneRows>
+}
+export interface Look {
+  call: VerbContext['call']
+  /** By how much the counter `key` of this pane has grown a second since the last look; undefined at the first. */
+  rate(key: string, count: number): number | undefined
+  /** Bytes that devices have received and sent, of the namespace that this runs in. */
+  devices: ReadonlyMap<string, { received: number; sent: number }>
+}
+export interface PaneRows {
+  head: readonly string[]
+  rows: readonly (readonly Cell[])[]
+  /** Beside the title. */
+  note?: string
+}
 
 export interface VerbContext {
   /**
@@ -44,6 +73,8 @@ export interface VerbContext {
    * `T` is what the route is known to answer. Rejects with `Refused` or `Unreachable`; let both pass.
    */
   call<T = unknown>(method: 'GET' | 'POST' | 'PUT' | 'DELETE', path: string, body?: object): Promise<T>
+  /** The same without a judgement: the answer as it comes, whatever its status. */
+  ask: Ask
   /** A declared argument; '' when an optional one was left out. */
   argument(name: string): string
   /** The options that were given, by their long name without dashes: `options['dest-port']`. */
@@ -56,6 +87,14 @@ export interface VerbContext {
   lines(path: string): AsyncIterable<string>
   /** The next line of an outcome that goes on: with `--json` the answer, else the text if any. Resolves once it was taken. */
   printLine(answer: unknown, text?: string): Promise<void>
+  /** Text as it is, on standard output. Resolves once it was taken. */
+  write(text: string): Promise<void>
+  /** Whether `--json` was given. */
+  readonly json: boolean
+  /** Where things are on this node, for what looks at it without the agent. */
+  readonly places: Places
+  /** The terminal to draw on; undefined where standard output is none. */
+  screen(): Screen | undefined
   /** A remark for people, on standard error so that it does not mix with the outcome; silent with `--json`. */
   note(text: string): void
 }
@@ -70,11 +109,24 @@ export function path(parts: TemplateStringsArray, ...values: readonly (string | 
 
 export type Cell = string | number | boolean | undefined
 
+// biome-ignore lint/suspicious/noControlCharactersInRegex: a terminal would obey them
+const CONTROL = /[\u0000-\u001f\u007f-\u009f]/g
+/** Text from elsewhere on one line of a terminal: what would be obeyed is shown as a question mark. */
+export const harmless = (text: string): string => text.replace(CONTROL, '?')
+
 /** Lines with their cells aligned to the left; an absent or empty cell is `-`. */
 export function columns(rows: readonly (readonly Cell[])[]): string {
-  const texts = rows.map((row) => row.map((cell) => (cell === undefined || cell === '' ? '-' : String(cell))))
+  const texts = rows.map((row) => row.map((cell) => (cell === undefined || cell === '' ? '-' : harmless(String(cell)))))
   const widest = (at: number) => texts.reduce((most, row) => Math.max(most, row[at]?.length ?? 0), 0)
   const widths = (texts[0] ?? []).map((_text, at) => widest(at))
   const line = (row: readonly string[]) => row.map((text, at) => text.padEnd(widths[at] ?? 0)).join('  ')
   return texts.map((row) => line(row).trimEnd()).join('\n')
+}
+
+/** Bits a second of a rate in bytes a second, decimal: `1.2 Mbit/s`. */
+export function bitRate(bytes: number | undefined): string {
+  if (bytes === undefined) return ''
+  const bits = bytes * 8
+  const at = bits < 1000 ? 0 : bits < 1e6 ? 1 : bits < 1e9 ? 2 : 3
+  return `${at === 0 ? Math.round(bits) : (bits / 1000 ** at).toFixed(1)} ${['', 'k', 'M', 'G'][at]}bit/s`
 }

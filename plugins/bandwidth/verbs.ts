@@ -1,5 +1,5 @@
 /** Commands of bandwidth. */
-import { columns, path, type Verb } from '../../core/cli/verb.ts'
+import { bitRate, columns, type Pane, path, type Verb } from '../../core/cli/verb.ts'
 import type { Limit, Pool, Quota } from './schemas.ts'
 
 const MAC = { name: 'mac', summary: 'MAC address' }
@@ -172,6 +172,40 @@ export const verbs: readonly Verb[] = [
     async run({ call, argument, print }) {
       const answer = await call<{ id: string }>('DELETE', path`/api/v1/bandwidth/quotas/${argument('mac')}`)
       print(answer, `quota ${answer.id} deleted`)
+    },
+  },
+]
+
+export const panes: readonly Pane[] = [
+  {
+    title: 'Limits',
+    order: 30,
+    async read({ call, rate }) {
+      const { limits } = await call<{ limits: Limit[] }>('GET', '/api/v1/bandwidth')
+      const { quotas } = await call<{ quotas: Quota[] }>('GET', '/api/v1/bandwidth/quotas')
+      const shaped = new Map(limits.map((limit) => [limit.target_mac, limit]))
+      const counted = new Map(quotas.map((quota) => [quota.mac, quota]))
+      const rows = [...new Set([...counted.keys(), ...shaped.keys()])].map((mac) => {
+        const [limit, quota] = [shaped.get(mac), counted.get(mac)]
+        const share = quota === undefined ? -1 : quota.used_bytes / quota.monthly_limit_bytes
+        // Only what has a quota is counted.
+        const now = quota === undefined ? undefined : rate(mac, quota.used_bytes)
+        return { mac, limit, quota, share, now }
+      })
+      rows.sort((a, b) => (b.now ?? 0) - (a.now ?? 0) || b.share - a.share)
+      return {
+        head: ['MAC', 'LIMIT', 'DIRECTION', 'POOL', 'NOW', 'QUOTA', 'STATUS'],
+        rows: rows.map(({ mac, limit, quota, share, now }) => [
+          mac,
+          limit && (limit.rate_bps === 0 ? 'of the pool' : bitRate(limit.rate_bps / 8)),
+          limit?.direction,
+          limit?.pool_id,
+          bitRate(now),
+          quota && `${(share * 100).toFixed(1)} %`,
+          quota?.status,
+        ]),
+        note: `${limits.length} limits, ${quotas.length} quotas`,
+      }
     },
   },
 ]

@@ -1,5 +1,5 @@
 /** Commands of flows and accounting. */
-import { columns, type Verb, type VerbContext, type VerbOption } from '../../core/cli/verb.ts'
+import { bitRate, columns, type Pane, type Verb, type VerbContext, type VerbOption } from '../../core/cli/verb.ts'
 import type { Billing, Flow, Percentile, Stats, Summary } from './schemas.ts'
 
 const FILTERS: readonly VerbOption[] = [
@@ -112,6 +112,39 @@ export const verbs: readonly Verb[] = [
       const { in_mbps, out_mbps, period_start, period_end } = answer.percentile_95th
       const head = ['FROM', 'TO', 'IN (Mbps)', 'OUT (Mbps)']
       context.print(answer, columns([head, [period_start, period_end, in_mbps, out_mbps]]))
+    },
+  },
+]
+
+/** So many are read at a time, in the order in which the kernel keeps them. */
+const LOOKED_AT = 500
+
+export const panes: readonly Pane[] = [
+  {
+    title: 'Flows',
+    order: 10,
+    async read({ call, rate }) {
+      const { flows } = await call<{ flows: Flow[] }>('GET', `/api/v1/flows?state=active&limit=${LOOKED_AT}`)
+      const measured = flows.map((flow) => ({
+        ...flow,
+        to: rate(`${flow.id} in`, flow.bytes_in),
+        from: rate(`${flow.id} out`, flow.bytes_out),
+      }))
+      const weight = ({ to, from, bytes_in, bytes_out }: (typeof measured)[number]) =>
+        to === undefined || from === undefined ? (bytes_in + bytes_out) / 1e12 : to + from
+      measured.sort((a, b) => weight(b) - weight(a))
+      return {
+        head: ['PROTOCOL', 'FROM', 'TO', 'IN', 'OUT', 'BYTES'],
+        rows: measured.map((it) => [
+          it.protocol,
+          end(it.src_ip, it.src_port),
+          end(it.dst_ip, it.dst_port),
+          bitRate(it.to),
+          bitRate(it.from),
+          it.bytes_in + it.bytes_out,
+        ]),
+        note: flows.length < LOOKED_AT ? `${flows.length} active` : `${LOOKED_AT} of those that are active`,
+      }
     },
   },
 ]

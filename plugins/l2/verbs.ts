@@ -1,5 +1,5 @@
 /** Commands of bridges and NICs. */
-import { columns, path, type Verb } from '../../core/cli/verb.ts'
+import { bitRate, columns, type Pane, path, type Verb } from '../../core/cli/verb.ts'
 import { bondVerbs } from './bond-verbs.ts'
 import type { Bridge, Nic, Port } from './schemas.ts'
 
@@ -72,6 +72,38 @@ export const verbs: readonly Verb[] = [
       const answer = await call<{ nics: Nic[] }>('GET', '/api/v1/nics?refresh=1')
       const rows = answer.nics.map((nic) => [nic.stratum_name, nic.status, nic.speed_mbps, nic.driver, nic.pci])
       print(answer, columns([['NAME', 'STATUS', 'MBIT/S', 'DRIVER', 'PCI'], ...rows]))
+    },
+  },
+]
+
+interface Guarded {
+  name: string
+  role: string
+  net: number
+}
+
+export const panes: readonly Pane[] = [
+  {
+    title: 'Ports',
+    order: 20,
+    async read({ call, rate, devices }) {
+      const { ports } = await call<{ ports: Guarded[] }>('GET', '/control/v1/l2/ports')
+      const measured = ports.map((port) => {
+        const { received = 0, sent = 0 } = devices.get(port.name) ?? {}
+        return { ...port, up: rate(`${port.name} up`, received), down: rate(`${port.name} down`, sent) }
+      })
+      measured.sort((a, b) => (b.up ?? 0) + (b.down ?? 0) - (a.up ?? 0) - (a.down ?? 0))
+      return {
+        head: ['PORT', 'ROLE', 'NETWORK', 'RECEIVES', 'SENDS'],
+        rows: measured.map((it) => [
+          it.name,
+          it.role,
+          it.net === 0 ? 'open' : it.net,
+          bitRate(it.up),
+          bitRate(it.down),
+        ]),
+        note: `${ports.length} of br-work`,
+      }
     },
   },
 ]

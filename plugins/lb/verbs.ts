@@ -1,5 +1,5 @@
 /** Commands of the load balancer: the calls of REST, one by one. */
-import { columns, path, type Verb, type VerbArgument } from '../../core/cli/verb.ts'
+import { columns, type Pane, path, type Verb, type VerbArgument } from '../../core/cli/verb.ts'
 import type { Backend, LoadBalancer } from './schemas.ts'
 
 const VIP: VerbArgument = { name: 'vip', summary: 'id of the VIP' }
@@ -149,3 +149,27 @@ interface Named {
   vip_id: string
   backend_id: string
 }
+
+export const panes: readonly Pane[] = [
+  {
+    title: 'VIPs',
+    order: 40,
+    async read({ call }) {
+      const { load_balancers: vips } = await call<{ load_balancers: LoadBalancer[] }>('GET', '/api/v1/lb')
+      const served = ({ backends }: LoadBalancer) => backends.reduce((sum, it) => sum + it.active_conns, 0)
+      const ailing = ({ backends }: LoadBalancer) => backends.filter((it) => !it.healthy).length
+      const sorted = [...vips].sort((a, b) => ailing(b) - ailing(a) || served(b) - served(a))
+      return {
+        head: ['VIP', 'FRONTEND', 'ALGORITHM', 'HEALTHY', 'CONNECTIONS'],
+        rows: sorted.map((vip) => [
+          vip.id,
+          frontend(vip),
+          vip.algorithm,
+          `${vip.backends.length - ailing(vip)} of ${vip.backends.length}`,
+          served(vip),
+        ]),
+        note: String(vips.length),
+      }
+    },
+  },
+]

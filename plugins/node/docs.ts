@@ -42,7 +42,7 @@ export function docsRoute(app: TypedApp): void {
 }
 
 function index(version: string, all: readonly Operation[]): Index {
-  const endpoints = all.map(({ schema, strict, changes, tagged, ...endpoint }) => endpoint)
+  const endpoints = all.map(({ schema, strict, changes, tagged, personal, ...endpoint }) => endpoint)
   return { name: 'stratum-node', version, base: BASE, count: endpoints.length, endpoints }
 }
 
@@ -77,6 +77,7 @@ function describe(states: Agent['states'], route: RouteOptions): Operation[] {
       success: success.find((code) => code >= 200 && code < 300) ?? 200,
       schema,
       strict: config.strict === true,
+      personal: config.personal === true,
       changes: isMutation(method),
       tagged:
         method === 'GET' && config.public !== true && config.volatile !== true && answersOneThing(schema.response),

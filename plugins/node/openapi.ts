@@ -14,6 +14,8 @@ export interface Operation extends Endpoint {
   schema: FastifySchema
   /** An unknown key in the body is refused. */
   strict: boolean
+  /** It tells who talks to whom. */
+  personal: boolean
   /** It is no read. */
   changes: boolean
   /** The thing that its path names has an ETag. */
@@ -81,6 +83,7 @@ function describe(operation: Operation, components: Components): object {
     description: [ACCESS[auth], ...(feature === null ? [] : [`Needs ${feature} in the licence.`])].join(' '),
     'x-auth': auth,
     ...(feature !== null && { 'x-feature': feature }),
+    ...(operation.personal && { 'x-personal': true }),
     security: auth === 'none' ? [] : [{ bearer: [] }],
     ...(parameters.length > 0 && { parameters }),
     ...(schema.body !== undefined && { requestBody: requestBody(schema.body, components) }),

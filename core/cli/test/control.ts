@@ -1,11 +1,12 @@
 /** Command lines run inside the test, and something that answers like an agent. */
 import http, { type RequestListener } from 'node:http'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { scratch } from '../../../test/build.ts'
 import type { Scope } from '../../../test/netns.ts'
-import { openClient } from '../client.ts'
+import { placesFrom } from '../../environment.ts'
+import { openAsk, openClient } from '../client.ts'
 import { openLines } from '../lines.ts'
-import { run } from '../program.ts'
+import { type Outside, run } from '../program.ts'
 import type { Verb } from '../verb.ts'
 
 export interface Ran {
@@ -16,16 +17,25 @@ export interface Ran {
 /** Runs one command line, its words separated by single blanks, or given one by one. */
 export type Ctl = (line: string | readonly string[], stdin?: string) => Promise<Ran>
 
-export function ctlFor(verbs: readonly Verb[], socket: string, patienceMs?: number): Ctl {
+export function ctlFor(
+  verbs: readonly Verb[],
+  socket: string,
+  patienceMs?: number,
+  outside: Partial<Outside> = {},
+): Ctl {
   return async (line, stdin = '') => {
     const [out, err]: [string[], string[]] = [[], []]
     const code = await run(typeof line === 'string' ? line.split(' ') : line, verbs, {
       call: openClient(socket, patienceMs),
+      ask: openAsk(socket, patienceMs),
       lines: openLines(socket, () => new AbortController().signal, patienceMs),
       drained: async () => {},
       stdin: async () => stdin,
       out: (text) => void out.push(text),
       err: (text) => void err.push(text),
+      places: placesFrom({ STRATUM_RUN_DIR: dirname(socket) }),
+      screen: () => undefined,
+      ...outside,
     })
     return { code, out: out.join(''), err: err.join('') }
   }

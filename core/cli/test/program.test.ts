@@ -3,6 +3,7 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { scratch } from '../../../test/build.ts'
+import { placesFrom } from '../../environment.ts'
 import { VERSION } from '../../version.ts'
 import { buildProgram } from '../program.ts'
 import { allVerbs } from '../table.ts'
@@ -161,11 +162,14 @@ t.test('a defect is no refusal: it rejects', async (t) => {
 t.test('two verbs cannot have one path', async (t) => {
   const outside = {
     call: async () => t.fail() as never,
+    ask: async () => t.fail() as never,
     lines: async function* () {},
     stdin: async () => '',
     out: () => {},
     drained: async () => {},
     err: () => {},
+    places: placesFrom({}),
+    screen: () => undefined,
   }
   t.throws(() => buildProgram([...lamps, ...lamps], outside), /already have command/)
 })
@@ -178,7 +182,7 @@ t.test('every verb of this build explains itself with an example', async (t) => 
     const { code, out } = await ctl([...verb.path.split(' '), '--help'])
     t.equal(code, 0)
     t.ok(out.includes(`Example:\n  stratumctl ${verb.path}`), verb.path)
-    t.match(verb.path, /^[a-z][a-z-]*( [a-z][a-z-]*)*$/)
+    t.match(verb.path, /^[a-z][a-z-]*( [a-z0-9][a-z0-9-]*)*$/)
     t.ok(verb.summary.length > 10, `${verb.path}: ${verb.summary}`)
   }
   t.same(asked, [])
@@ -198,7 +202,7 @@ t.test('verbs of areas are found, and loading them loads nothing else of an area
     }
   }
   const dir = scratch(t, 'verbs')
-  const core = (await allVerbs(dir)).map((verb) => verb.path)
+  const core = (await allVerbs(dir, { paths: {}, components: { schemas: {} } })).map((verb) => verb.path)
   t.same(
     core.filter((path) => /^(rules|status)\b/.test(path)),
     [],

@@ -1,0 +1,43 @@
+/** What makes a facility of the data plane available: the package, the kernel option, the setting. */
+
+interface Remedy {
+  /** Of the reason that the agent gives. */
+  when: RegExp
+  remedy: string
+}
+
+/** First those that say exactly what is missing, whatever the facility. */
+const BY_REASON: readonly Remedy[] = [
+  { when: /STRATUM_CLASSIFIER=off/, remedy: 'take STRATUM_CLASSIFIER out of the environment of the unit' },
+  { when: /STRATUM_BALANCER=off/, remedy: 'take STRATUM_BALANCER out of the environment of the unit' },
+  { when: /libnftables/, remedy: 'apt-get install libnftables1' },
+  { when: /libbpf/, remedy: 'apt-get install libbpf1' },
+  { when: /no bpf filesystem/, remedy: 'mount -t bpf bpf /sys/fs/bpf' },
+  { when: /another zebra/, remedy: 'systemctl disable --now frr' },
+  { when: /user frr|\bfrr\b.*(missing|install)|ENOENT.*(zebra|bgpd|bfdd)/i, remedy: 'apt-get install frr' },
+  {
+    when: /EPERM|EACCES|not permitted|CAP_/,
+    remedy: 'run stratumd as root, or with CAP_NET_ADMIN, CAP_BPF and CAP_PERFMON',
+  },
+]
+
+const BY_FACILITY: Readonly<Record<string, string>> = {
+  nft: 'apt-get install libnftables1; the kernel needs CONFIG_NF_TABLES and CONFIG_NF_TABLES_INET; run stratumd as root',
+  netlink: 'run stratumd as root, or with CAP_NET_ADMIN',
+  bonding: 'modprobe bonding (CONFIG_BONDING)',
+  classifier:
+    'a kernel from 6.4 on with CONFIG_NETFILTER_BPF_LINK and CONFIG_DEBUG_INFO_BTF; until then nft judges by the same rules',
+  port: 'a kernel from 6.6 on (tcx) with CONFIG_DEBUG_INFO_BTF, libbpf1, and a bpf filesystem at /sys/fs/bpf',
+  balancer: 'a kernel from 6.6 on and the classifier; until then nft balances',
+  shaping: 'what the programs on the ports of br-work need; see port',
+  responder: 'see the log of stratumd: the process that answers DNS and DHCP could not be started',
+  bgp: 'apt-get install frr',
+}
+
+/** undefined where nobody knows better than the reason itself. */
+export function remedyFor(facility: string, reason: string): string | undefined {
+  return BY_REASON.find(({ when }) => when.test(reason))?.remedy ?? BY_FACILITY[facility]
+}
+
+/** Off because somebody said so. */
+export const isChoice = (reason: string): boolean => /switched off|disabled by|=off\b/.test(reason)
