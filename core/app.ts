@@ -11,7 +11,7 @@ import {
   type AreaStates,
   areaStates,
   checkDisabled,
-  discoverAreas,
+  chosenPlugins,
   inOrder,
   ownersOf,
   portKindsOf,
@@ -33,6 +33,7 @@ import { type Metrics, openMetrics } from './observe/metrics.ts'
 import { watchPlane } from './observe/plane.ts'
 import { sourceOf } from './observe/reading.ts'
 import { type OperatorKeys, openOperatorKeys } from './operator-keys.ts'
+import { collectionsOf, type Replicator } from './replication.ts'
 import { NO_SERVICES, type Services } from './services.ts'
 import { type Announce, openAnnouncer } from './state/announce.ts'
 import { type DeclaredEvent, declaredEvents } from './state/core-events.ts'
@@ -47,6 +48,7 @@ import { type WatchedStore, watchStore } from './state/watched.ts'
 import { mountAreas } from './transport/areas.ts'
 import { mountControl } from './transport/control.ts'
 import { addConventions, openServer } from './transport/conventions.ts'
+import { openElsewhere } from './transport/elsewhere.ts'
 import { openTails, type Tails } from './transport/tail.ts'
 import { followUplink } from './uplink.ts'
 import { VERSION } from './version.ts'
@@ -70,7 +72,7 @@ export interface BuildOptions {
   clock?: () => number
 }
 
-export interface Agent extends Health {
+export interface Agent extends Health, Pick<AreaContext, 'plane' | 'now' | 'members' | 'elsewhere'> {
   app: FastifyInstance
   config: MutableConfig
   overrides: Overrides
@@ -82,12 +84,8 @@ export interface Agent extends Health {
   store: WatchedStore
   outbox: Outbox
   pipeline: Pipeline
-  plane: Plane
   drift: Drift
   metrics: Metrics
-  now: () => Date
-  /** Who tells of the other members of this node's cluster. */
-  members: AreaContext['members']
   startedAt: Date
   version: string
   announce: Announce
@@ -118,7 +116,7 @@ export async function build(options: BuildOptions): Promise<Agent> {
   const lock = await lockState(stateDir)
   const overrides = openOverrides(join(stateDir, 'overrides.json'))
 
-  const plugins = await chosenPlugins(options)
+  const plugins = await chosenPlugins(PLUGINS, options)
   const areas = inOrder(plugins.map(({ area }) => area))
   const config = openConfig(Object.assign({}, CORE_KEYS, ...areas.map((area) => area.config ?? {})), {
     file: options.configFile,
@@ -152,17 +150,28 @@ export async function build(options: BuildOptions): Promise<Agent> {
 
   const outbox = openOutbox(store.write, store.read, () => config.int('max_events'), now, metrics.events.written)
   const members: AreaContext['members'] = new Set()
+  const elsewhere = openElsewhere({ config, gates: () => gates, app: () => app })
+  const ailments = new Map<string, string>()
+  const collections = collectionsOf(enabled.values())
+  let replicator: Replicator | undefined
   const contextOf = (area: string): AreaContext => ({
     log: log.child({ area }),
     config,
+    stateDir,
     plane,
     read: store.read,
     now,
     mutate: (origin, rule) => pipeline.mutate(area, origin, rule),
+    adopt: (origin, rule) => pipeline.adopt(area, origin, rule),
+    exclusively: (work) => pipeline.exclusively(work),
+    collections,
+    lockout: gates.lockout,
     licence: () => licence.view(),
     onCommit: (listener) => outbox.onWake(listener),
     keys: credentials.keys,
     members,
+    elsewhere,
+    ails: (reason) => void (reason === undefined ? ailments.delete(area) : ailments.set(area, reason)),
   })
   const troubles = new Map<string, string>()
   const drift = openDrift({
@@ -188,6 +197,7 @@ export async function build(options: BuildOptions): Promise<Agent> {
     counts: metrics.pipeline,
     ground: drift.ground,
     repair: drift.mend,
+    replicator: () => replicator,
   })
   config.onChange((key) => {
     const rendering = [...enabled.values()].filter((area) => area.rendersFrom?.includes(key)).map(({ name }) => name)
@@ -221,6 +231,7 @@ export async function build(options: BuildOptions): Promise<Agent> {
     now: () => now().getTime(),
     counts: metrics.gates,
     blocked: blockNews.tell,
+    peers: elsewhere.peers,
   })
 
   const app = openServer(log, () => gates, metrics.http.unrouted)
@@ -240,12 +251,13 @@ export async function build(options: BuildOptions): Promise<Agent> {
     pipeline,
     plane,
     members,
+    elsewhere,
     drift,
     metrics,
     now,
     startedAt: now(),
     version: VERSION,
-    ...openHealth({ kernel: troubles, store, plane, states }),
+    ...openHealth({ kernel: troubles, ailments, store, plane, states }),
     announce,
     licenceNews: openLicenceNews({ licence, announce, read: store.read, log }),
     routes: [],
@@ -275,6 +287,7 @@ export async function build(options: BuildOptions): Promise<Agent> {
   await mountControl(app, agent, [...enabled.values()])
   await app.ready()
 
+  for (const area of enabled.values()) replicator = area.replicator?.(contextOf(area.name)) ?? replicator
   // A pass that failed has been logged, is shown, and is tried again.
   await pipeline.exclusively(() => drift.bring('boot')).catch(() => {})
   for (const area of enabled.values()) {
@@ -283,9 +296,4 @@ export async function build(options: BuildOptions): Promise<Agent> {
   }
   if (options.clock === undefined) stops.push(drift.start())
   return agent
-}
-
-async function chosenPlugins({ extraAreas = [], only }: BuildOptions): Promise<AreaPlugin[]> {
-  const found = await discoverAreas(PLUGINS)
-  return [...(only ? found.filter(({ area }) => only.includes(area.name)) : found), ...extraAreas]
 }

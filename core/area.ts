@@ -26,9 +26,12 @@ import type { Entry } from '../dataplane/entry.ts'
 import type { Plane } from '../dataplane/plane.ts'
 import type { Config, ConfigKeys } from './config.ts'
 import type { KeyResolver } from './gates/bearer.ts'
+import type { Lockout } from './gates/lockout.ts'
 import type { LicenceView } from './licence/state.ts'
+import type { Collection, Replicator } from './replication.ts'
 import type { Origin } from './state/events.ts'
 import type { Admits, Holdings } from './tenancy.ts'
+import type { Elsewhere } from './transport/elsewhere.ts'
 
 export type Db = BetterSQLite3Database
 export type TypedApp = FastifyInstance<
@@ -52,6 +55,8 @@ export interface EventDraft {
   area?: string
   resource: string
   data: unknown
+  /** Who caused it, where several changes of others are adopted as one. */
+  origin?: Origin
 }
 
 /** What a domain rule returns. Nothing of it counts until the kernel took it and the transaction is committed. */
@@ -88,11 +93,21 @@ export interface Member {
 export interface AreaContext {
   log: FastifyBaseLogger
   config: Config
+  /** Where an area may keep files, in a folder of its own. */
+  stateDir: string
   plane: Plane
   /** Read-only connection. */
   read: Db
   now: () => Date
   mutate<T>(origin: Origin, rule: Rule<T>): Promise<Mutation<T>>
+  /** Carries out what another member of the cluster has done already (core/replication.ts): only the store can refuse it. */
+  adopt<T>(origin: Origin, rule: Rule<T>): Promise<Mutation<T>>
+  /** Runs `work` while no mutation runs. */
+  exclusively<T>(work: () => Promise<T>): Promise<T>
+  /** What the areas of this node replicate, by name, each after what it rests on. */
+  collections: ReadonlyMap<string, Collection>
+  /** Source addresses that are blocked for failed authentication. */
+  lockout: Pick<Lockout, 'blocks' | 'blockCount' | 'impose' | 'lift' | 'onBlock' | 'onUnblock'>
   /** The licence now. */
   licence(): LicenceView
   /** Runs after every commit; returns how to stop that. */
@@ -101,6 +116,10 @@ export interface AreaContext {
   keys: Map<string, KeyResolver>
   /** Who tells of the other members of this node's cluster. An area that keeps some adds itself when it starts. */
   members: Set<(db: Db) => Iterable<Member>>
+  /** Calls for other members of the cluster, and from them. */
+  elsewhere: Elsewhere
+  /** Says why the area does not do its work, though it is on; undefined once it does. Told by gRPC health. */
+  ails(reason: string | undefined): void
 }
 export type Stop = () => Promise<void> | void
 
@@ -173,6 +192,13 @@ export interface Area {
   admits?: Admits
   /** What the area keeps for tenants: how much it is, and how it goes with the tenant. */
   holdings?: Holdings
+  /**
+   * Rows that all members of a cluster hold (core/replication.ts). A rule that changes them may run several times, each time
+   * on what the store holds then: it has no effect but on `tx`, and draws nothing that must be drawn once.
+   */
+  replicates?: readonly Collection[]
+  /** For the area that keeps the cluster: by whom such rows are replicated. Asked once, before the kernel is brought to the store. */
+  replicator?(context: AreaContext): Replicator
   routes(app: TypedApp): void
   /** Routes for the local CLI only, below /control/v1/<name>. Changes are refused while the licence is frozen. */
   control?(app: TypedApp): void

@@ -34,6 +34,15 @@ export async function discoverAreas(dir: string): Promise<AreaPlugin[]> {
   return Promise.all(modules)
 }
 
+/** Those of `dir`, of them `only` where that is said, and extra ones. */
+export async function chosenPlugins(
+  dir: string,
+  { extraAreas = [], only }: { extraAreas?: readonly AreaPlugin[]; only?: readonly string[] },
+): Promise<AreaPlugin[]> {
+  const found = await discoverAreas(dir)
+  return [...(only ? found.filter(({ area }) => only.includes(area.name)) : found), ...extraAreas]
+}
+
 /** Areas in an order in which each comes after those it needs. Throws, by name, on a missing or circular need. */
 export function inOrder(areas: readonly LoadedArea[]): LoadedArea[] {
   const byName = new Map(areas.map((area) => [area.name, area]))

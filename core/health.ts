@@ -15,12 +15,14 @@ export interface Health {
 export interface HealthParts {
   /** Why the kernel does not hold what is stored, by area; empty while it does. */
   kernel: ReadonlyMap<string, string>
+  /** Why areas say that they do not do their work, by area. */
+  ailments?: ReadonlyMap<string, string>
   store: Pick<WatchedStore, 'problem'>
   plane: Plane
   states: AreaStates
 }
 
-export function openHealth({ kernel, store, plane, states }: HealthParts): Health {
+export function openHealth({ kernel, ailments, store, plane, states }: HealthParts): Health {
   const first = (): string | undefined => kernel.values().next().value
   return {
     troubles: () => [...new Set(kernel.values()), ...[store.problem() ?? []].flat(), ...waiting(plane)],
@@ -28,7 +30,7 @@ export function openHealth({ kernel, store, plane, states }: HealthParts): Healt
     ailing(name) {
       if (name === 'storage') return store.problem()
       if (name === 'dataplane') return first() ?? unusable(plane)
-      return states.reasonOff(name) ?? kernel.get(name)
+      return states.reasonOff(name) ?? kernel.get(name) ?? ailments?.get(name)
     },
   }
 }

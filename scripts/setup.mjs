@@ -56,6 +56,18 @@ function missingPackages() {
   return wanted.filter((name) => !installed.has(name))
 }
 
+/** Services of packages that the agent runs by itself, on other terms: no start of the node may bring them either. */
+const MASKED = { 'etcd-server': 'etcd.service' }
+
+/** A masked service is not enabled by its package. Without systemd there is nothing to mask. */
+function maskServices(packages) {
+  for (const [name, service] of Object.entries(MASKED)) {
+    if (!packages.includes(name) || !existsSync('/usr/bin/systemctl')) continue
+    const { status } = spawnSync('systemctl', ['mask', service], { stdio: 'ignore' })
+    if (status !== 0) say(`systemctl mask ${service} failed: see that it does not run`)
+  }
+}
+
 /** No package may start a service of the distribution: while we install, the policy says no. */
 function withoutServices(work) {
   const policy = '/usr/sbin/policy-rc.d'
@@ -80,6 +92,7 @@ function installPackages() {
     return
   }
   say(`installing Debian packages: ${missing.join(' ')}`)
+  maskServices(missing)
   const quiet = { DEBIAN_FRONTEND: 'noninteractive' }
   withoutServices(() => {
     run('apt-get', ['update', '-qq'], quiet)

@@ -28,6 +28,8 @@ export interface AgentOptions {
   rest?: boolean
   /** Program to run instead of core/main.js; it must log `ready` too. */
   main?: string
+  /** What the host is called; default: as this one. */
+  hostname?: string
 }
 
 /** Calls as the operator; a body is sent as JSON. Rejects when nothing answers. */
@@ -77,7 +79,10 @@ export async function startAgent(t: Scope, options: AgentOptions): Promise<Runni
   }
   const socket = join(runDir, 'control.sock')
   const logged: Record<string, unknown>[] = []
-  const start = () => serving(ns.spawn(process.execPath, [options.main ?? MAIN], { env }), logged)
+  const command = [process.execPath, options.main ?? MAIN]
+  const named = ['unshare', '--uts', 'sh', '-c', 'hostname "$0" && exec "$@"', options.hostname ?? '', ...command]
+  const [program = '', ...args] = options.hostname === undefined ? command : named
+  const start = () => serving(ns.spawn(program, args, { env }), logged)
   let child = await start()
   const kill = (signal: NodeJS.Signals = 'SIGTERM') => end(child, signal)
   t.teardown(() => kill('SIGKILL'))

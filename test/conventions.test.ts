@@ -86,7 +86,7 @@ t.test('the core names no area, the data plane knows neither core nor areas', as
 })
 
 t.test('processes are started in known places only', async (t) => {
-  const allowed = /^(dataplane\/(frr|nft|responder)\/session|scripts\/|core\/cli\/)/
+  const allowed = /^(dataplane\/(frr|nft|responder)\/session|plugins\/cluster\/etcd\/child|scripts\/|core\/cli\/)/
   const spawning = product.filter((path) => !path.includes('/test/') && /node:child_process/.test(read(path)))
   t.same(
     spawning.filter((path) => !allowed.test(path)),

@@ -20,6 +20,8 @@ export interface Call {
   /** Decoded once, below /api/v1; undefined elsewhere. */
   path: string | undefined
   caller: Caller | undefined
+  /** The other member of the cluster that is to answer; the gates that come after are its. */
+  member: string | undefined
 }
 
 /** Returns the refusal, or nothing to let the call pass on to the next gate. */
@@ -29,6 +31,8 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** Set once the gates let the call pass. */
     caller: Caller | undefined
+    /** The other member of the cluster that answers. */
+    member: string | undefined
   }
 }
 

@@ -5,12 +5,14 @@ import type { Config } from '../config.ts'
 import { type ApiError, noSuchPath } from '../errors.ts'
 import type { LicenceView } from '../licence/state.ts'
 import type { GateCounts } from '../observe/counts.ts'
+import { type Peers, passedOf, passOn } from '../transport/elsewhere.ts'
 import { allowList } from './allow-list.ts'
 import { bearer, type Credentials } from './bearer.ts'
 import { clientOf } from './client.ts'
 import { freeze } from './freeze.ts'
 import { apiPath, type Call, type Gate } from './gate.ts'
 import { type Lockout, lockout, type NewBlock } from './lockout.ts'
+import { introduced, member } from './member.ts'
 import { plan } from './plan.ts'
 import { rate } from './rate.ts'
 import { scope } from './scope.ts'
@@ -22,6 +24,7 @@ export const GATES = [
   'lockout',
   'rate',
   'bearer',
+  'member',
   'scope',
   'plan',
   'unknown_path',
@@ -29,6 +32,9 @@ export const GATES = [
   'subsystem',
 ] as const
 export type GateName = (typeof GATES)[number]
+
+/** Judged by the member called, once for a caller: these are asked for no call that another member has passed on. */
+const ELSEWHERE: ReadonlySet<GateName> = new Set(['lockout', 'rate', 'member'])
 
 export interface GateParts {
   config: Config
@@ -38,13 +44,24 @@ export interface GateParts {
   /** Milliseconds. */
   now: () => number
   counts: GateCounts
+  /** Who knows the other members of the cluster. */
+  peers?: ReadonlySet<Peers>
   /** Is told of every address that is blocked from now on. */
   blocked?: (block: NewBlock) => void
 }
 
 export type Gates = ReturnType<typeof openGates>
 
-export function openGates({ config, credentials, licence, states, now, counts, blocked }: GateParts) {
+export function openGates({
+  config,
+  credentials,
+  licence,
+  states,
+  now,
+  counts,
+  blocked,
+  peers = new Set(),
+}: GateParts) {
   const allowed = allowList(config)
   const locked = counted(lockout(config, now, blocked), counts)
   const rated = rate(config, now)
@@ -61,6 +78,7 @@ export function openGates({ config, credentials, licence, states, now, counts, b
     lockout: locked.gate,
     rate: rated.gate,
     bearer: bearer(credentials, locked),
+    member: member(peers),
     scope,
     plan: plan(licence),
     unknown_path: known,
@@ -68,24 +86,32 @@ export function openGates({ config, credentials, licence, states, now, counts, b
     subsystem: subsystem(states),
   }
   const order = GATES.map((name) => ({ name, gate: gates[name] }))
+  const passedOrder = order
+    .filter(({ name }) => !ELSEWHERE.has(name))
+    .map(({ name, gate }) => ({ name, gate: name === 'bearer' ? introduced : gate }))
 
   /** The refusal that wins, or nothing when the call may pass. */
   function judge(request: FastifyRequest, reply: FastifyReply): ApiError | undefined {
+    const passed = passedOf(request.raw)
     const call: Call = {
       request,
       reply,
-      client: clientOf(request.raw.socket),
+      client: passed?.client ?? clientOf(request.raw.socket),
       path: apiPath(request.url),
       caller: undefined,
+      member: undefined,
     }
-    for (const { name, gate } of order) {
+    for (const { name, gate } of passed === undefined ? order : passedOrder) {
       const refusal = gate(call)
-      if (refusal === undefined) continue
-      counts.refused(name)
-      if (!reply.hasHeader('ratelimit-limit')) rated.tell(call)
-      return refusal
+      if (refusal !== undefined) {
+        counts.refused(name)
+        if (passed === undefined && !reply.hasHeader('ratelimit-limit')) rated.tell(call)
+        return refusal
+      }
+      if (call.member !== undefined) break
     }
     request.caller = call.caller
+    request.member = call.member
     return undefined
   }
 
@@ -99,10 +125,14 @@ export function openGates({ config, credentials, licence, states, now, counts, b
     /** Root hook, so that it also guards unknown paths. */
     mount(app: FastifyInstance): void {
       app.decorateRequest('caller', undefined)
+      app.decorateRequest('member', undefined)
       app.addHook('onRequest', (request, reply, done) => {
         const refusal = judge(request, reply)
-        if (refusal === undefined) done()
-        else done(refusal)
+        const to = [...peers].find((one) => request.member !== undefined && one.has(request.member))
+        if (refusal !== undefined) done(refusal)
+        else if (to === undefined) done()
+        // What was passed on is answered: nothing of this request comes after.
+        else passOn(request, reply, to).catch(done)
       })
     },
   }

@@ -13,7 +13,7 @@ export interface Block {
 }
 
 /** Where credentials are presented. */
-export type Transport = 'rest' | 'grpc' | 'events'
+export type Transport = 'rest' | 'grpc' | 'events' | 'cluster'
 /** A block at the moment of the failure that brought it. */
 export type NewBlock = Block & { transport: Transport }
 
@@ -35,6 +35,14 @@ export interface Lockout {
   /** How many of them there are. */
   blockCount(): number
   unblock(address: string): boolean
+  /** Takes a block over that was made elsewhere; nobody is told. Without effect where a longer one stands. */
+  impose(block: Block): void
+  /** Ends a block that was ended elsewhere; nobody is told. */
+  lift(address: string): void
+  /** Is told of every block that is made here, a longer one of an address that is blocked included. Returns how to stop that. */
+  onBlock(listener: (block: Block) => void): () => void
+  /** Is told of every address that is unblocked here. Returns how to stop that. */
+  onUnblock(listener: (address: string) => void): () => void
 }
 
 /** More addresses than this are not remembered: the ones whose failures lie longest back go first. */
@@ -46,6 +54,7 @@ const MAX_ADDRESSES = 100_000
  */
 export function lockout(config: Config, now: () => number, blocked: (block: NewBlock) => void = () => {}): Lockout {
   const records = new Map<string, Record>()
+  const [blockListeners, unblockListeners] = [new Set<(block: Block) => void>(), new Set<(address: string) => void>()]
   const limits = { failures: 0, windowMs: 0, blockMs: 0 }
   const read = () => {
     limits.failures = config.int('api_auth_fail_limit')
@@ -68,6 +77,13 @@ export function lockout(config: Config, now: () => number, blocked: (block: NewB
     return tooMany('BLOCKED', 'too many failed authentication attempts', left / 1000)
   }
 
+  /** As the one that failed last. */
+  function keep(key: string, record: Record): void {
+    records.delete(key)
+    records.set(key, record)
+    if (records.size > MAX_ADDRESSES) forgetOldest(records)
+  }
+
   return {
     refusal,
     gate: ({ client }) => (client.control ? undefined : refusal(client.key)),
@@ -83,10 +99,9 @@ export function lockout(config: Config, now: () => number, blocked: (block: NewB
         record.counted = record.failures.length
         record.failures = []
         if (isNew) blocked({ ...shown(key, record), transport })
+        for (const listener of blockListeners) listener(shown(key, record))
       }
-      records.delete(key)
-      records.set(key, record)
-      if (records.size > MAX_ADDRESSES) forgetOldest(records)
+      keep(key, record)
     },
     blocks: () =>
       [...records].filter(([, { blockedUntil }]) => blockedUntil > now()).map(([key, record]) => shown(key, record)),
@@ -95,8 +110,26 @@ export function lockout(config: Config, now: () => number, blocked: (block: NewB
       for (const { blockedUntil } of records.values()) if (blockedUntil > now()) count++
       return count
     },
-    unblock: (address) => records.delete(address),
+    unblock(address) {
+      const found = records.delete(address)
+      if (found) for (const listener of unblockListeners) listener(address)
+      return found
+    },
+    impose({ address, until, failures }) {
+      const blockedUntil = Date.parse(until)
+      const known = records.get(address)
+      if (blockedUntil > (known?.blockedUntil ?? now()))
+        keep(address, { failures: [], blockedUntil, counted: failures })
+    },
+    lift: (address) => void records.delete(address),
+    onBlock: (listener) => listening(blockListeners, listener),
+    onUnblock: (listener) => listening(unblockListeners, listener),
   }
+}
+
+function listening<T>(listeners: Set<T>, listener: T): () => void {
+  listeners.add(listener)
+  return () => void listeners.delete(listener)
 }
 
 const shown = (address: string, { blockedUntil, counted }: Record): Block => ({

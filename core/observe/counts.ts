@@ -3,7 +3,7 @@ import { isFrame, type Passage } from '../../dataplane/entry.ts'
 import type { Transport } from '../gates/lockout.ts'
 import type { Maker } from './maker.ts'
 
-const TRANSPORTS: readonly Transport[] = ['rest', 'grpc', 'events']
+const TRANSPORTS: readonly Transport[] = ['rest', 'grpc', 'events', 'cluster']
 
 export interface GateCounts {
   refused(gate: string): void

@@ -2,7 +2,7 @@
 import { ApiError } from '../errors.ts'
 import type { Maker } from './maker.ts'
 
-export type Step = 'wait' | 'ground' | 'rule' | 'difference' | 'kernel' | 'outbox' | 'commit' | 'undo'
+export type Step = 'wait' | 'ground' | 'rule' | 'difference' | 'kernel' | 'outbox' | 'cluster' | 'commit' | 'undo'
 
 export interface PipelineCounts {
   /** Runs `work` and notes how long it took, whether it succeeded or not. */
@@ -29,7 +29,7 @@ export function pipelineCounts(make: Maker, areas: readonly string[]): PipelineC
   )
   const steps = make.histogram(
     'pipeline_step_duration_seconds',
-    'Time a change spends in each step: wait in the queue, ground (making the kernel good first), rule, difference, kernel, outbox, commit; undo takes a failed one back.',
+    'Time a change spends in each step: wait in the queue, ground (making the kernel good first), rule, difference, kernel, outbox, cluster (its members take it), commit; undo takes a failed one back.',
     BOUNDS,
     ['step'],
   )

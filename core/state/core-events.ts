@@ -11,7 +11,7 @@ const Blocked = Type.Union([
     address: Type.String(),
     until: Timestamp,
     failures: Type.Integer(),
-    transport: StringEnum(['rest', 'grpc', 'events']),
+    transport: StringEnum(['rest', 'grpc', 'events', 'cluster']),
   }),
   Type.Object({ more: Type.Integer() }),
 ])

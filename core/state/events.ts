@@ -97,10 +97,16 @@ export function openOutbox(
       const time = now().toISOString()
       const actor = JSON.stringify(origin.actor)
       let id = q.last.get()?.id ?? 0
-      await inSlices(drafts, ({ type, area: declaredBy = area, resource, data }) => {
+      await inSlices(drafts, ({ type, area: declaredBy = area, resource, data, origin: by = origin }) => {
         id++
         const told = { type, area: declaredBy, resource, data: JSON.stringify(data) }
-        const row = { id, time, actor, requestId: origin.requestId, ...told }
+        const row = {
+          id,
+          time,
+          actor: by === origin ? actor : JSON.stringify(by.actor),
+          requestId: by.requestId,
+          ...told,
+        }
         q.insert.run(row)
       })
       q.prune.run({ upTo: id - keep() })

@@ -1,6 +1,9 @@
 /**
  * The pipeline of a mutation, one at a time: rule in an open transaction → difference of the touched entries → kernel →
  * outbox → COMMIT. A failure at any step takes back what was done, and nothing of it remains (promise 1).
+ * In a cluster, a mutation that changes rows which all members hold is the cluster's to take, before COMMIT; what another
+ * member was first to change is waited for outside the pipeline, and the mutation begins anew. Mutations of the others are
+ * adopted: they have happened, and the kernel follows as far as it can.
  */
 import type { FastifyBaseLogger } from 'fastify'
 import { compare, type Entry, type Passage, type Undo } from '../../dataplane/entry.ts'
@@ -10,9 +13,11 @@ import { desiredOn } from '../areas.ts'
 import type { Config } from '../config.ts'
 import { conflict } from '../errors.ts'
 import type { PipelineCounts } from '../observe/pipeline.ts'
+import { Outrun, openReplication, outrunTooOften, type Replicator } from '../replication.ts'
 import { inSlices, stepwise } from '../slices.ts'
 import { openTenancy } from '../tenancy.ts'
 import type { Origin, Outbox } from './events.ts'
+import { type Capture, openCapture } from './replicate/capture.ts'
 import type { Store } from './store.ts'
 
 export interface PipelineParts {
@@ -31,10 +36,20 @@ export interface PipelineParts {
   repair(meddled: boolean): Promise<boolean>
   /** Rejects while it is not known what the kernel holds: nothing is built on that. */
   ground(area: string): Promise<void>
+  /** By whom rows are replicated; absent where no area keeps a cluster. */
+  replicator?(): Replicator | undefined
 }
+
+/** How often a mutation that others outrun is begun. */
+const ATTEMPTS = 16
 
 export interface Pipeline {
   mutate<T>(area: string, origin: Origin, rule: Rule<T>): Promise<Mutation<T>>
+  /**
+   * Carries out what another member of the cluster has done already: what the kernel refuses waits until it does not, and
+   * the rows are stored all the same. Rejects only where the store does.
+   */
+  adopt<T>(area: string, origin: Origin, rule: Rule<T>): Promise<Mutation<T>>
   /** Runs `work` while no mutation runs. */
   exclusively<T>(work: () => Promise<T>): Promise<T>
   /** How many of either run or wait. */
@@ -42,8 +57,11 @@ export interface Pipeline {
 }
 
 export function openPipeline(parts: PipelineParts): Pipeline {
-  const { areas, counts, store } = parts
-  openTenancy(store, [...areas.values()])
+  const { areas, config, counts, outbox, store } = parts
+  const all = [...areas.values()]
+  openTenancy(store, all)
+  const replication = openReplication(store, all, { config, replicator: parts.replicator ?? (() => undefined) })
+  const work: Work = { ...parts, capture: openCapture(store.write, replication), replicator: replication.replicator }
   let tail: Promise<unknown> = Promise.resolve()
   let depth = 0
 
@@ -54,23 +72,44 @@ export function openPipeline(parts: PipelineParts): Pipeline {
     return run
   }
 
+  async function counted<T>(area: string, turn: () => Promise<Done<T>>): Promise<Mutation<T>> {
+    const { change, eventId } = await inTurn(turn).catch((error: unknown) => {
+      counts.undone(area, error)
+      throw error
+    })
+    counts.done(area)
+    outbox.wake()
+    return { result: change.result, ...(eventId !== undefined && { eventId }) }
+  }
+
+  /** What was outrun waits outside the pipeline, so that what outran it can come in. */
+  async function inTurn<T>(turn: () => Promise<Done<T>>): Promise<Done<T>> {
+    for (let left = ATTEMPTS; left > 0; left--) {
+      const since = performance.now()
+      try {
+        return await exclusively(() => {
+          counts.took('wait', since)
+          return turn()
+        })
+      } catch (error) {
+        if (!(error instanceof Outrun)) throw error
+        await error.caughtUp
+      }
+    }
+    throw outrunTooOften()
+  }
+
   return {
     exclusively,
     depth: () => depth,
-    async mutate(area, origin, rule) {
-      const since = performance.now()
-      const { change, eventId } = await exclusively(() => {
-        counts.took('wait', since)
-        return carryOutOnGround(parts, area, origin, rule)
-      }).catch((error: unknown) => {
-        counts.undone(area, error)
-        throw error
-      })
-      counts.done(area)
-      parts.outbox.wake()
-      return { result: change.result, ...(eventId !== undefined && { eventId }) }
-    },
+    mutate: (area, origin, rule) => counted(area, () => carryOutOnGround(work, area, origin, rule)),
+    adopt: (area, origin, rule) => counted(area, () => takeOver(work, area, origin, rule)),
   }
+}
+
+interface Work extends PipelineParts {
+  capture: Capture
+  replicator(): Replicator | undefined
 }
 
 interface Done<T> {
@@ -82,39 +121,75 @@ interface Done<T> {
  * A change that the kernel refuses may have been built on what somebody else has taken away meanwhile. Then the kernel
  * is made good and the change tried once more; otherwise the refusal stands (D69).
  */
-async function carryOutOnGround<T>(
-  parts: PipelineParts,
-  area: string,
-  origin: Origin,
-  rule: Rule<T>,
-): Promise<Done<T>> {
+async function carryOutOnGround<T>(work: Work, area: string, origin: Origin, rule: Rule<T>): Promise<Done<T>> {
   try {
-    return await carryOut(parts, area, origin, rule)
+    return await carryOut(work, area, origin, rule)
   } catch (error) {
     if (!(error instanceof KernelRefusal)) throw error
-    if (!(await parts.repair(!(error instanceof GroundLost)))) throw refusal(error)
-    return carryOut(parts, area, origin, rule).catch((again: unknown) => {
+    if (!(await work.repair(!(error instanceof GroundLost)))) throw refusal(error)
+    return carryOut(work, area, origin, rule).catch((again: unknown) => {
       throw refusal(again)
     })
   }
 }
 
-async function carryOut<T>(parts: PipelineParts, area: string, origin: Origin, rule: Rule<T>): Promise<Done<T>> {
-  const { store, plane, outbox, counts } = parts
+async function carryOut<T>(work: Work, area: string, origin: Origin, rule: Rule<T>): Promise<Done<T>> {
+  const { store, plane, outbox, counts, capture } = work
   let undo: Undo | undefined
-  await counts.timed('ground', () => parts.ground(area))
+  await counts.timed('ground', () => work.ground(area))
+  capture.begin(true)
   store.begin()
   try {
     const change = await counts.timed('rule', () => rule(store.write))
-    const diff = await counts.timed('difference', () => difference(parts, change.touch))
+    const changes = await capture.taken()
+    const cluster = changes.length > 0 ? work.replicator() : undefined
+    cluster?.ready()
+    const diff = await counts.timed('difference', () => difference(work, change.touch))
     if (diff.length > 0) undo = await counts.timed('kernel', () => plane.apply(diff))
     const eventId = await counts.timed('outbox', () => outbox.append(store.write, area, origin, change.events))
+    if (cluster) await counts.timed('cluster', () => cluster.send(store.write, { area, origin, changes }))
     await counts.timed('commit', store.commit)
     return { change, eventId }
   } catch (error) {
-    await counts.timed('undo', () => takeBack(parts, undo, error))
+    await counts.timed('undo', () => takeBack(work, undo, error))
+    throw error
+  } finally {
+    capture.end()
+  }
+}
+
+/** Nobody is there to be refused: where the kernel does not follow, it is made good afterwards, and again until it does. */
+async function takeOver<T>(work: Work, area: string, origin: Origin, rule: Rule<T>): Promise<Done<T>> {
+  const { store, plane, outbox, counts, capture } = work
+  let undo: Undo | undefined
+  let behind = false
+  const fellBehind = (error: unknown) => {
+    work.log.warn({ err: error, origin }, 'the kernel does not follow a change by another member of the cluster yet')
+    behind = true
+  }
+  await counts.timed('ground', () => work.ground(area)).catch(fellBehind)
+  capture.begin(false)
+  store.begin()
+  let done: Done<T>
+  try {
+    const change = await counts.timed('rule', () => rule(store.write))
+    if (!behind) {
+      try {
+        const diff = await counts.timed('difference', () => difference(work, change.touch))
+        if (diff.length > 0) undo = await counts.timed('kernel', () => plane.apply(diff, 'restore'))
+      } catch (error) {
+        fellBehind(error)
+      }
+    }
+    const eventId = await counts.timed('outbox', () => outbox.append(store.write, area, origin, change.events))
+    await counts.timed('commit', store.commit)
+    done = { change, eventId }
+  } catch (error) {
+    await counts.timed('undo', () => takeBack(work, undo, error))
     throw error
   }
+  if (behind) await work.repair(false)
+  return done
 }
 
 async function takeBack(parts: PipelineParts, undo: Undo | undefined, cause: unknown): Promise<void> {

@@ -11,6 +11,7 @@ import Fastify, {
 } from 'fastify'
 import { type ApiError, badRequest } from '../errors.ts'
 import type { Gates } from '../gates/index.ts'
+import { passedOf } from './elsewhere.ts'
 import { gzippedTag } from './etag.ts'
 import { parseBody } from './json.ts'
 import { answerError, violationText } from './problems.ts'
@@ -36,7 +37,8 @@ export function openServer(
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 256 },
     // A child logger per request costs more than the rest of a small answer; where it matters the id is logged by name.
     childLoggerFactory: (parent) => parent,
-    genReqId: () => `${boot}-${(++requests).toString(36)}`,
+    // What another member has passed on keeps its id, so that both tell of the same request.
+    genReqId: (raw) => passedOf(raw)?.requestId ?? `${boot}-${(++requests).toString(36)}`,
     ajv: { customOptions: { coerceTypes: false, removeAdditional: false, useDefaults: false, allErrors: false } },
     schemaErrorFormatter: (violations, where) => new Error(violationText(violations, where)),
     // A URL that cannot be decoded reaches no hook: the gates are asked here, so that it tells a stranger nothing.

@@ -4,6 +4,7 @@
  */
 import type { Server, Socket } from 'node:net'
 import type { Agent } from '../app.ts'
+import type { Config } from '../config.ts'
 import { clientOf } from '../gates/client.ts'
 
 /** Between two lines of the log about connections that were refused, in ms. */
@@ -15,7 +16,10 @@ const STRANGERS = 'addresses that are not allowed'
  * Guards a server that was made and does not listen yet: a connection over `max_connections` or over
  * `max_connections_per_ip` (IPv6: per /64) is reset as soon as it is accepted, and nothing of the server sees it.
  */
-export function guardDoor(server: Server, { config, gates, app }: Pick<Agent, 'config' | 'gates' | 'app'>): void {
+export function guardDoor(
+  server: Server,
+  { config, gates, app }: Pick<Agent, 'app'> & { config: Config; gates: Pick<Agent['gates'], 'admits'> },
+): void {
   const open = new Map<string, number>()
   let total = 0
   let told = Number.NEGATIVE_INFINITY

@@ -31,12 +31,17 @@ const OPTIONS = {
 /** Whoever stops reading an answer holds the connection no longer than this; no answer takes as long to begin. */
 const SILENCE_MS = 120_000
 
-/** HTTPS on `address:port`; there is no plaintext listener. An empty address means all of them. `guard`: see door.ts. */
+/**
+ * HTTPS on `address:port`; there is no plaintext listener. An empty address means all of them. `guard`: see door.ts. With
+ * `ca`, clients are asked for a certificate of it, and those without one are served too: the handler tells them apart.
+ */
 export async function listenRest(
   handler: Handler,
-  options: { address: string; port: number; cert: string; key: string; guard?: (server: Server) => void },
+  options: { address: string; port: number; cert: string; key: string; ca?: string; guard?: (server: Server) => void },
 ): Promise<RestListener> {
-  const server = https.createServer({ ...tlsOptions(options), ...OPTIONS })
+  const { ca } = options
+  const asked = ca === undefined ? {} : { ca, requestCert: true, rejectUnauthorized: false }
+  const server = https.createServer({ ...tlsOptions(options), ...asked, ...OPTIONS })
   server.timeout = SILENCE_MS
   endSlowHandshakes(server)
   const close = serve(server, handler)
@@ -46,7 +51,7 @@ export async function listenRest(
   return {
     where: family === 'IPv6' ? `[${address}]:${port}` : `${address}:${port}`,
     close,
-    setCertificate: (material) => server.setSecureContext(tlsOptions(material)),
+    setCertificate: (material) => server.setSecureContext({ ...tlsOptions(material), ...(ca !== undefined && { ca }) }),
   }
 }
 

@@ -9,6 +9,7 @@ import { desired } from './desired.ts'
 import { events } from './events.ts'
 import { metrics } from './metrics.ts'
 import { startRemembering } from './place.ts'
+import { replicates } from './replicate.ts'
 import { routes } from './routes.ts'
 
 export default defineArea(import.meta.url, {
@@ -29,6 +30,7 @@ export default defineArea(import.meta.url, {
   },
   rendersFrom: ['uplink', 'gateway_vip'],
   desired,
+  replicates,
   metrics,
   routes,
   start: startRemembering,

@@ -2,21 +2,23 @@
 import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
 import type { Db, TypedApp } from '../../core/area.ts'
+import { selfInCluster } from '../../core/replication.ts'
 import { sendOne } from '../../core/transport/etag.ts'
 import { sendList } from '../../core/transport/list.ts'
 import { carryOut } from '../../core/transport/mutation.ts'
 import { configuredVips } from '../gateway/offers.ts'
 import { queries } from './queries.ts'
-import { createFloatingIp, deleteFloatingIp, findFloatingIp, readIp, toFloatingIp } from './rules.ts'
+import { createFloatingIp, deleteFloatingIp, findFloatingIp, readIp, type Surroundings, toFloatingIp } from './rules.ts'
 import * as schema from './schemas.ts'
 import type { AddressRow } from './tables.ts'
 
 const AREA = 'float'
 /** Every path parameter is a string. */
 const idOf = ({ params }: { params: unknown }): string => (params as { id: string }).id
-const view = (row: AddressRow) => toFloatingIp(row, hostname())
+/** In a cluster all members call it the same. */
+const here = (db: Db): string => selfInCluster(db) ?? hostname()
 /** What a GET answers, and what If-Match is held against. */
-const one = (id: string) => (db: Db) => view(findFloatingIp(db, id))
+const one = (id: string) => (db: Db) => toFloatingIp(findFloatingIp(db, id), here(db))
 
 export function routes(app: TypedApp): void {
   const { config, store, plane, now } = app.agent
@@ -28,7 +30,7 @@ export function routes(app: TypedApp): void {
       sendList<AddressRow>(reply, store, {
         key: 'floating_ips',
         page: (db, last) => queries(db).page.all({ after: last?.number ?? 0 }),
-        view,
+        view: (row) => toFloatingIp(row, here(store.read)),
       }),
   )
   app.post(
@@ -42,16 +44,16 @@ export function routes(app: TypedApp): void {
     },
     async (request, reply) => {
       const use = await plane.devices.useOf(readIp(request.body))
-      const surroundings = () => ({
+      const surroundings = (tx: Db): Surroundings => ({
         id: `fip-${randomBytes(6).toString('hex')}`,
-        here: hostname(),
+        names: [here(tx), hostname()],
         uplink: config.text('uplink'),
         vips: configuredVips(config).map(({ address }) => address),
         use,
         max: config.int('max_floating_ips'),
         now: now().toISOString(),
       })
-      const created = await carryOut(request, reply, AREA, (tx) => createFloatingIp(tx, request.body, surroundings()))
+      const created = await carryOut(request, reply, AREA, (tx) => createFloatingIp(tx, request.body, surroundings(tx)))
       return reply.code(201).send(created)
     },
   )

@@ -1,6 +1,6 @@
 /** Domain rules of floating IPs. Whether the kernel can put an address on is the kernel's to say. */
 import { eq } from 'drizzle-orm'
-import type { Change, Db } from '../../core/area.ts'
+import type { Change, Db, EventDraft } from '../../core/area.ts'
 import { alreadyExists, badRequest, conflict, limitReached, notFound } from '../../core/errors.ts'
 import { hostAddress } from '../gateway/offers.ts'
 import { addressRef, placeOf } from './desired.ts'
@@ -12,8 +12,8 @@ import { type AddressRow, addresses, place } from './tables.ts'
 export interface Surroundings {
   /** Never used before. */
   id: string
-  /** Name of this node. */
-  here: string
+  /** What this node is called; the first name is the one that it goes by. */
+  names: readonly [string, ...string[]]
   /** '' while it is not known. */
   uplink: string
   /** The addresses of the gateway, which is its alone, wherever it is. */
@@ -44,27 +44,28 @@ export function toFloatingIp({ id, ip, primary, standby, createdAt }: AddressRow
 export function createFloatingIp(
   tx: Db,
   input: FloatingIpInput,
-  { id, here, uplink, vips, use, max, now }: Surroundings,
+  { id, names, uplink, vips, use, max, now }: Surroundings,
 ): Change<{ status: 'created'; floating_ip: FloatingIp }> {
   const ip = readIp(input)
-  const { primary = '', standby = '' } = input
-  if (standby !== '' && standby === (primary || here)) throw badRequest('standby: must be another node than primary')
+  const { standby = '' } = input
+  const primary = input.primary === undefined || names.includes(input.primary) ? '' : input.primary
+  if (standby !== '' && (primary === '' ? names.includes(standby) : standby === primary))
+    throw badRequest('standby: must be another node than primary')
   if (queries(tx).withIp.get({ ip })) throw alreadyExists(`floating IP ${ip}`)
   if (vips.includes(ip)) throw conflict('ADDRESS_IN_USE', `${ip} is the VIP of the gateway (gateway_vip)`)
   if (use) throw conflict('ADDRESS_IN_USE', `${ip} is in use on this node already (${use}): take it away first`)
   if ((queries(tx).count.get()?.count ?? 0) >= max) throw limitReached('floating IPs', max)
-  const row = { id, ip, primary: primary === here ? '' : primary, standby, createdAt: now }
+  const row = { id, ip, primary, standby, createdAt: now }
   const link = placeOf(tx, uplink)
   if (row.primary === '' && link === '') {
     throw conflict('NO_UPLINK', 'no interface for the address: the node has no uplink, name one in uplink')
   }
   if (link !== '') remember(tx, link)
   const made = tx.insert(addresses).values(row).returning().get()
-  const floating = toFloatingIp(made, here)
   return {
-    result: { status: 'created', floating_ip: floating },
+    result: { status: 'created', floating_ip: toFloatingIp(made, names[0]) },
     touch: [addressRef(made.id)],
-    events: [{ type: 'floating_ip.created', resource: resource(made.id), data: floating }],
+    events: [floatingIpCreated(made, names[0])],
   }
 }
 
@@ -81,9 +82,21 @@ export function deleteFloatingIp(tx: Db, path: string): Change<{ status: 'delete
   return {
     result: { status: 'deleted', id },
     touch: [addressRef(id)],
-    events: [{ type: 'floating_ip.deleted', resource: resource(id), data: { id } }],
+    events: [floatingIpDeleted(id)],
   }
 }
+
+/** As the node tells it that is called `here`. */
+export const floatingIpCreated = (row: AddressRow, here: string): EventDraft => ({
+  type: 'floating_ip.created',
+  resource: resource(row.id),
+  data: toFloatingIp(row, here),
+})
+export const floatingIpDeleted = (id: string): EventDraft => ({
+  type: 'floating_ip.deleted',
+  resource: resource(id),
+  data: { id },
+})
 
 /** Keeps in mind where the addresses are; they are there already. */
 export function rememberPlace(tx: Db, link: string): Change<void> {
@@ -91,7 +104,7 @@ export function rememberPlace(tx: Db, link: string): Change<void> {
   return { result: undefined, touch: [], events: [] }
 }
 
-function remember(tx: Db, link: string): void {
+export function remember(tx: Db, link: string): void {
   tx.insert(place)
     .values({ id: 1, interface: link })
     .onConflictDoUpdate({ target: place.id, set: { interface: link } })

@@ -7,6 +7,7 @@ import { defineArea } from '../../core/area.ts'
 import { checks } from '../../core/config.ts'
 import { events } from './events.ts'
 import { holdings } from './holdings.ts'
+import { replicates } from './replicate.ts'
 import { routes } from './routes.ts'
 
 export default defineArea(import.meta.url, {
@@ -14,6 +15,7 @@ export default defineArea(import.meta.url, {
   prefixes: ['/ipam'],
   events,
   holdings,
+  replicates,
   config: {
     max_ip_pools: {
       default: '4096',

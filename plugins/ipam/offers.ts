@@ -13,6 +13,11 @@ import type { AllocationRow, PoolRow } from './tables.ts'
 
 export type { Allocation, Pool, PoolInput } from './schemas.ts'
 
+/** Ids of pools that belong to something on this node begin here, so that those of the other pools are free on every member of a cluster. */
+export const FIRST_OWN = 2 ** 40
+/** The tenant of what is the operator's own. */
+export const OPERATORS = ''
+
 /**
  * A pool with an owner counts as what owns it, and has been admitted with that.
  * @throws ApiError 400 naming the field that is wrong, or the pool of the same tenant that the subnet overlaps; 404 and 409
@@ -23,25 +28,36 @@ export function createPool(tx: Db, input: PoolInput, owner: string): Pool {
   const row = { ...readPool(input), tenantId: owner === '' ? admit(tx, tenant_id, 'ip_pools') : tenant_id, owner }
   const taken = overlapping(tx, row.tenantId, row.subnet)
   if (taken) throw badRequest(`subnet: overlaps pool ${taken.id} (${taken.name}, ${taken.subnet})`)
-  const id = Number(queries(tx).addPool.run(row).lastInsertRowid)
+  const id = nextId(tx, owner === '' ? 'shared' : 'own')
+  queries(tx).addPool.run({ ...row, id })
   openSpace(tx, id, row.rangeStart, row.rangeEnd, row.gateway)
   return toPool({ ...row, id })
 }
 
 /** Removes a pool and everything allocated in it, in portions between which others get their turn. */
 export async function removePool(tx: Db, id: number): Promise<void> {
-  const q = queries(tx)
-  for (const portion of [q.clearAllocations, q.clearFree]) {
-    while (portion.run({ pool: id }).changes === PORTION) await new Promise(setImmediate)
-  }
-  q.removePool.run({ id })
+  while (queries(tx).clearAllocations.run({ pool: id }).changes === PORTION) await nextTurn()
+  await clearSpace(tx, id)
+  queries(tx).removePool.run({ id })
 }
 
-/** The pool of this tenant that shares an address with the subnet. @throws ApiError 400 when it is no CIDR */
+/** Forgets what is free in a pool. */
+export async function clearSpace(tx: Db, pool: number): Promise<void> {
+  while (queries(tx).clearFree.run({ pool }).changes === PORTION) await nextTurn()
+}
+
+/**
+ * The pool of this tenant that shares an address with the subnet. Those of this node and those that others have as well may
+ * overlap, because another member does not know what this node has. @throws ApiError 400 when it is no CIDR
+ */
 export function overlapping(tx: Db, tenantId: string, cidr: string): Pool | undefined {
   const { family, first, last } = readSubnet(cidr)
-  const below = queries(tx).poolBelow.get({ tenant: tenantId, family, last })
-  return below !== undefined && below.last >= first ? toPool(below) : undefined
+  const { sharedBelow, ownBelow } = queries(tx)
+  for (const query of [sharedBelow, ownBelow]) {
+    const below = query.get({ tenant: tenantId, family, last })
+    if (below !== undefined && below.last >= first) return toPool(below)
+  }
+  return undefined
 }
 
 export interface Wanted {
@@ -164,3 +180,13 @@ function takeOne(tx: Db, pool: number, ip: string): string {
     holder === undefined ? 'is not for allocation' : `is taken by ${holder.owner || `allocation ${holder.id}`}`
   throw conflict('NOT_FREE', `${textOf(hex)} of pool ${pool} ${why}`)
 }
+
+/** Follows the last one that was given, here or by another member, so that none is used again. */
+function nextId(tx: Db, name: 'shared' | 'own'): number {
+  const id = (queries(tx).lastId.get({ name })?.value ?? (name === 'own' ? FIRST_OWN : 0)) + 1
+  queries(tx).reached.run({ name, value: id })
+  return id
+}
+
+/** Others get their turn. */
+const nextTurn = () => new Promise((turn) => setImmediate(turn))

@@ -2,21 +2,26 @@
 import { and, asc, desc, eq, getTableColumns, gt, lte, sql } from 'drizzle-orm'
 import { prepared } from '../../core/state/prepared.ts'
 import { PAGE } from '../../core/transport/list.ts'
-import { type AllocationRow, allocations, free, type PoolRow, pools } from './tables.ts'
+import { type AllocationRow, allocations, counters, free, type PoolRow, pools } from './tables.ts'
 
 /** Rows that one statement of a long deletion takes. */
-export const PORTION = 2000
+export const PORTION = 500
 
-const held = <T extends object>(columns: T, left: string) =>
+const held = <T extends object>(columns: T, left = '') =>
   Object.fromEntries(
     Object.keys(columns)
       .filter((name) => name !== left)
       .map((name) => [name, sql.placeholder(name)]),
   )
 // Drizzle wants each column by name; a placeholder stands for any value.
-const poolValues = held(getTableColumns(pools), 'id') as unknown as Omit<PoolRow, 'id'>
+const poolValues = held(getTableColumns(pools)) as unknown as PoolRow
 const allocationValues = held(getTableColumns(allocations), 'id') as unknown as Omit<AllocationRow, 'id'>
 const { placeholder } = sql
+const below = and(
+  eq(pools.tenantId, placeholder('tenant')),
+  eq(pools.family, placeholder('family')),
+  lte(pools.first, placeholder('last')),
+)
 
 export const queries = prepared((db) => ({
   pool: db
@@ -38,25 +43,28 @@ export const queries = prepared((db) => ({
     .orderBy(asc(pools.id))
     .limit(PAGE)
     .prepare(),
-  /** Pools of a tenant never overlap, so of those that begin before `last` only the highest can reach beyond `first`. */
-  poolBelow: db
-    .select()
-    .from(pools)
-    .where(
-      and(
-        eq(pools.tenantId, placeholder('tenant')),
-        eq(pools.family, placeholder('family')),
-        lte(pools.first, placeholder('last')),
-      ),
-    )
-    .orderBy(desc(pools.first))
-    .limit(1)
-    .prepare(),
+  /**
+   * Shared pools of a tenant never overlap each other, nor do those of this node, so of either that begin before `last` only
+   * the highest can reach beyond `first`.
+   */
+  sharedBelow: db.select().from(pools).where(and(below, sql`owner = ''`)).orderBy(desc(pools.first)).limit(1).prepare(),
+  ownBelow: db.select().from(pools).where(and(below, sql`owner <> ''`)).orderBy(desc(pools.first)).limit(1).prepare(),
   directPools: db.select({ count: sql<number>`count(*)` }).from(pools).where(sql`owner = ''`).prepare(),
   directPoolsOf: db
     .select({ count: sql<number>`count(*)` })
     .from(pools)
     .where(and(eq(pools.tenantId, placeholder('tenant')), sql`owner = ''`))
+    .prepare(),
+  lastId: db
+    .select({ value: counters.value })
+    .from(counters)
+    .where(eq(counters.name, placeholder('name')))
+    .prepare(),
+  /** An id is in use; never goes back. */
+  reached: db
+    .insert(counters)
+    .values({ name: placeholder('name'), value: placeholder('value') })
+    .onConflictDoUpdate({ target: counters.name, set: { value: sql`max(value, excluded.value)` } })
     .prepare(),
   addPool: db.insert(pools).values(poolValues).prepare(),
   removePool: db
@@ -82,6 +90,13 @@ export const queries = prepared((db) => ({
     .where(and(eq(allocations.tenantId, placeholder('tenant')), gt(allocations.id, placeholder('after'))))
     .orderBy(asc(allocations.id))
     .limit(PAGE)
+    .prepare(),
+  addressesOf: db
+    .select({ ip: allocations.ip })
+    .from(allocations)
+    .where(and(eq(allocations.poolId, placeholder('pool')), gt(allocations.ip, placeholder('ip'))))
+    .orderBy(asc(allocations.ip))
+    .limit(PORTION)
     .prepare(),
   directAllocationsOf: db
     .select({ count: sql<number>`count(*)` })

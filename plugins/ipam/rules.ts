@@ -3,7 +3,7 @@ import type { Change, Db, EventDraft } from '../../core/area.ts'
 import { conflict, limitReached, notFound } from '../../core/errors.ts'
 import * as store from './offers.ts'
 import { queries } from './queries.ts'
-import type { Allocated, AllocateInput, Pool, PoolInput, ReleaseInput } from './schemas.ts'
+import type { Allocated, AllocateInput, Allocation, Pool, PoolInput, ReleaseInput } from './schemas.ts'
 
 export function createPool(tx: Db, input: PoolInput, max: number): Change<{ status: 'created'; pool: Pool }> {
   const pool = store.createPool(tx, input, '')
@@ -11,7 +11,7 @@ export function createPool(tx: Db, input: PoolInput, max: number): Change<{ stat
   return {
     result: { status: 'created', pool },
     touch: [],
-    events: [{ type: 'pool.created', resource: `/api/v1/ipam/pools/${pool.id}`, data: pool }],
+    events: [poolCreated(pool)],
   }
 }
 
@@ -27,6 +27,11 @@ export async function deletePool(tx: Db, path: string): Promise<Change<{ status:
   }
 }
 
+export const poolCreated = (pool: Pool): EventDraft => ({
+  type: 'pool.created',
+  resource: `/api/v1/ipam/pools/${pool.id}`,
+  data: pool,
+})
 /** Tells of what was allocated in it as well. */
 export const poolDeleted = (id: number): EventDraft => ({
   type: 'pool.deleted',
@@ -40,7 +45,7 @@ export function allocateAddress(tx: Db, { pool_id, hostname = '' }: AllocateInpu
   return {
     result: { status: 'allocated', ...allocation },
     touch: [],
-    events: [{ type: 'allocation.created', resource: `/api/v1/ipam/allocations/${allocation.id}`, data: allocation }],
+    events: [allocationCreated(allocation)],
   }
 }
 
@@ -48,19 +53,20 @@ export function releaseAddress(tx: Db, { pool_id, ip }: ReleaseInput): Change<{ 
   store.findPool(tx, pool_id)
   const found = store.findAllocation(tx, pool_id, ip)
   if (found.owner !== '') throw conflict('IN_USE', `${ip} is in use by ${found.owner}: detach that first`)
-  const { id, pool_id: pool, ip: address } = store.toAllocation(store.release(tx, pool_id, ip))
-  return {
-    result: { status: 'released' },
-    touch: [],
-    events: [
-      {
-        type: 'allocation.deleted',
-        resource: `/api/v1/ipam/allocations/${id}`,
-        data: { id, pool_id: pool, ip: address },
-      },
-    ],
-  }
+  const released = store.toAllocation(store.release(tx, pool_id, ip))
+  return { result: { status: 'released' }, touch: [], events: [allocationDeleted(released)] }
 }
+
+export const allocationCreated = (allocation: Allocation): EventDraft => ({
+  type: 'allocation.created',
+  resource: `/api/v1/ipam/allocations/${allocation.id}`,
+  data: allocation,
+})
+export const allocationDeleted = ({ id, pool_id, ip }: Allocation): EventDraft => ({
+  type: 'allocation.deleted',
+  resource: `/api/v1/ipam/allocations/${id}`,
+  data: { id, pool_id, ip },
+})
 
 /** Text that is no id names no pool, like any other unknown one: 404. */
 function findInPath(tx: Db, path: string) {

@@ -5,6 +5,7 @@ import { index, integer, primaryKey, sqliteTable, text, uniqueIndex } from 'driz
 export const pools = sqliteTable(
   'ipam_pools',
   {
+    /** Those of pools that have an owner begin at 2^40: every member of a cluster gives them by itself. */
     id: integer().primaryKey({ autoIncrement: true }),
     name: text().notNull(),
     /** As the wire shows it: `10.0.0.0/24`. */
@@ -23,7 +24,9 @@ export const pools = sqliteTable(
     owner: text().notNull().default(''),
   },
   (table) => [
-    index('ipam_pools_subnet').on(table.tenantId, table.family, table.first),
+    index('ipam_pools_shared').on(table.tenantId, table.family, table.first).where(sql`owner = ''`),
+    index('ipam_pools_own').on(table.tenantId, table.family, table.first).where(sql`owner <> ''`),
+    index('ipam_pools_tenant').on(table.tenantId, table.id),
     index('ipam_pools_direct').on(table.tenantId).where(sql`owner = ''`),
   ],
 )
@@ -57,6 +60,12 @@ export const free = sqliteTable(
   },
   (table) => [primaryKey({ columns: [table.pool, table.first] })],
 )
+
+/** Ids of pools that were given last, of those that all members of a cluster hold (`shared`) and of this node's (`own`). */
+export const counters = sqliteTable('ipam_counters', {
+  name: text().primaryKey(),
+  value: integer().notNull(),
+})
 
 export type PoolRow = typeof pools.$inferSelect
 export type AllocationRow = typeof allocations.$inferSelect

@@ -46,7 +46,7 @@ export function openApi(version: string, operations: readonly Operation[]): obje
       schemas: components.named,
       responses: Object.fromEntries(REFUSALS.map((refusal) => [refusal.name, refusalResponse(refusal, problem)])),
       headers: HEADERS,
-      parameters: CONDITIONS,
+      parameters: PARAMETERS,
       securitySchemes: {
         bearer: {
           type: 'http',
@@ -58,7 +58,13 @@ export function openApi(version: string, operations: readonly Operation[]): obje
   }
 }
 
-const CONDITIONS = {
+const PARAMETERS = {
+  XNode: {
+    name: 'X-Node',
+    in: 'header',
+    description: 'Another member of the cluster that is to answer; else the member called.',
+    schema: { type: 'string' },
+  },
   IfMatch: {
     name: 'If-Match',
     in: 'header',
@@ -130,7 +136,8 @@ function parametersOf({ path, schema, tagged, changes }: Operation, { place }: C
     schema: place(value),
   }))
   const conditions = tagged ? ['IfMatch', ...(changes ? [] : ['IfNoneMatch'])] : []
-  return [...inPath, ...inQuery, ...conditions.map((name) => ({ $ref: `#/components/parameters/${name}` }))]
+  const headers = [...conditions, 'XNode'].map((name) => ({ $ref: `#/components/parameters/${name}` }))
+  return [...inPath, ...inQuery, ...headers]
 }
 
 function requestBody(body: unknown, { place }: Components): object {

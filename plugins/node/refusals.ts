@@ -43,7 +43,6 @@ export interface Refusal {
 
 const always = () => true
 const hasBody = ({ schema }: Operation) => schema.body !== undefined
-const hasParameter = ({ path }: Operation) => path.includes('{')
 
 export const REFUSALS: readonly Refusal[] = [
   {
@@ -68,8 +67,8 @@ export const REFUSALS: readonly Refusal[] = [
   {
     status: 404,
     name: 'NotFound',
-    description: 'What the path or the body names is not there.',
-    when: (operation) => hasParameter(operation) || hasBody(operation),
+    description: 'What the path or the body names is not there, or no member of the cluster is called as X-Node says.',
+    when: always,
   },
   {
     status: 409,
@@ -96,7 +95,8 @@ export const REFUSALS: readonly Refusal[] = [
   {
     status: 503,
     name: 'NotAvailable',
-    description: 'The part of the agent that this path belongs to is off.',
+    description:
+      'The part of the agent that this path belongs to is off, or the member of the cluster is not to be reached.',
     when: always,
   },
 ]

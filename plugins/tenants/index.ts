@@ -10,6 +10,7 @@ import { holdings, KIND, resolverOf } from './keys.ts'
 import { openLastUsed, storeUses } from './last-used.ts'
 import { metrics } from './metrics.ts'
 import { admits } from './quotas.ts'
+import { replicates } from './replicate.ts'
 import { routes } from './routes.ts'
 
 export default defineArea(import.meta.url, {
@@ -33,6 +34,7 @@ export default defineArea(import.meta.url, {
   },
   admits,
   holdings,
+  replicates,
   metrics,
   routes,
   async start(context) {

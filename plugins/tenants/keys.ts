@@ -1,5 +1,5 @@
 /** Scoped keys `tk_<id>_<secret>` (D28, D105): minting, revoking, and finding the caller behind one. */
-import type { Change, Db } from '../../core/area.ts'
+import type { Change, Db, EventDraft } from '../../core/area.ts'
 import { badRequest, forbidden, limitReached, notFound, unauthorized } from '../../core/errors.ts'
 import { hashSecret, type KeyResolver, matches } from '../../core/gates/bearer.ts'
 import type { Caller } from '../../core/gates/gate.ts'
@@ -49,7 +49,7 @@ export function mintKey(
   return {
     result: { status: 'created', key, secret: `${key.prefix}_${secret}` },
     touch: [],
-    events: [{ type: 'tenant_key.created', resource: keyResource(row), data: key }],
+    events: [keyCreated(row)],
   }
 }
 
@@ -70,7 +70,7 @@ export function revokeKey(tx: Db, tenant: string, id: string): Change<{ status: 
   return {
     result: { status: 'revoked', id },
     touch: [],
-    events: [{ type: 'tenant_key.deleted', resource: keyResource(row), data: { id, tenant_id: tenant } }],
+    events: [keyDeleted(row)],
   }
 }
 
@@ -100,7 +100,18 @@ export const toKey = (row: KeyRow): Key => ({
   created_by: row.createdBy,
 })
 
-const keyResource = ({ tenant, id }: KeyRow): string => `${resourceOf(tenant)}/keys/${id}`
+export const keyCreated = (row: KeyRow): EventDraft => ({
+  type: 'tenant_key.created',
+  resource: keyResource(row),
+  data: toKey(row),
+})
+export const keyDeleted = (row: Pick<KeyRow, 'id' | 'tenant'>): EventDraft => ({
+  type: 'tenant_key.deleted',
+  resource: keyResource(row),
+  data: { id: row.id, tenant_id: row.tenant },
+})
+
+const keyResource = ({ tenant, id }: Pick<KeyRow, 'id' | 'tenant'>): string => `${resourceOf(tenant)}/keys/${id}`
 
 /** A time after `now`, in the form of the rows. */
 function readExpiry(text: string, now: string): string {

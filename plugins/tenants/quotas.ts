@@ -1,5 +1,5 @@
 /** What a tenant may have (D104), and the decision whether it gets more. */
-import type { Change, Db } from '../../core/area.ts'
+import type { Change, Db, EventDraft } from '../../core/area.ts'
 import { conflict, notFound } from '../../core/errors.ts'
 import { type Admits, RESOURCES, type Resource, useOf } from '../../core/tenancy.ts'
 import { queries } from './queries.ts'
@@ -29,13 +29,14 @@ export function setQuota(tx: Db, id: string, limits: Limits, now: string): Chang
     // -1 says unlimited elsewhere (D104).
     if (most !== undefined) queries(tx).setLimit.run({ tenant: id, resource, most: Math.max(0, most), updatedAt: now })
   }
-  const quota = showQuota(tx, id)
-  return {
-    result: { status: 'updated', quota },
-    touch: [],
-    events: [{ type: 'tenant_quota.updated', resource: `${resourceOf(id)}/quota`, data: quota }],
-  }
+  return { result: { status: 'updated', quota: showQuota(tx, id) }, touch: [], events: [quotaUpdated(tx, id)] }
 }
+
+export const quotaUpdated = (tx: Db, id: string): EventDraft => ({
+  type: 'tenant_quota.updated',
+  resource: `${resourceOf(id)}/quota`,
+  data: showQuota(tx, id),
+})
 
 /** @throws ApiError 404 for an unknown tenant */
 export function showQuota(db: Db, id: string): Quota {

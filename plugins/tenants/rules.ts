@@ -27,7 +27,7 @@ export function createTenant(
   return {
     result: { status: 'created', tenant },
     touch: [],
-    events: [{ type: 'tenant.created', resource: resourceOf(id), data: tenant }],
+    events: [tenantCreated(row)],
   }
 }
 
@@ -52,8 +52,7 @@ export async function deleteTenant(tx: Db, id: string): Promise<Change<TenantDel
   queries(tx).removeKeys.run({ tenant: id })
   queries(tx).removeLimits.run({ tenant: id })
   queries(tx).remove.run({ id })
-  const deleted: EventDraft = { type: 'tenant.deleted', area: AREA, resource: resourceOf(id), data: { id } }
-  return { result: { status: 'deleted', id }, touch, events: [...events, deleted] }
+  return { result: { status: 'deleted', id }, touch, events: [...events, tenantDeleted(id)] }
 }
 
 /** @throws ApiError 404 */
@@ -75,6 +74,13 @@ export const toTenant = ({ id, name, status, createdAt, updatedAt }: TenantRow):
   updated_at: updatedAt,
 })
 
+export const tenantCreated = (row: TenantRow): EventDraft => ({ ...tenantUpdated(row), type: 'tenant.created' })
+export const tenantDeleted = (id: string): EventDraft => ({
+  type: 'tenant.deleted',
+  area: AREA,
+  resource: resourceOf(id),
+  data: { id },
+})
 export const tenantUpdated = (row: TenantRow): EventDraft => ({
   type: 'tenant.updated',
   area: AREA,

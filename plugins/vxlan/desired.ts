@@ -39,7 +39,7 @@ export const desired: Desired = {
   *all(db) {
     yield* inputEntries(db)
     for (const row of queries(db).allNetworks.all()) yield* networkEntries(db, row)
-    for (const { vtep } of queries(db).vteps.all()) yield* vtepEntries(vtep)
+    for (const { vtep } of queries(db).vtepsInForce.all()) yield* vtepEntries(vtep)
     const flooded = { vni: 0, vteps: new Set<string>() }
     for (const { vni, mac, vtep } of everyPeer(db)) {
       if (vni !== flooded.vni) Object.assign(flooded, { vni, vteps: new Set() })
@@ -57,13 +57,13 @@ export const desired: Desired = {
           .network.all({ vni })
           .flatMap((row) => networkEntries(db, row))
       case 'flood':
-        return queries(db).peerAt.get({ vni, vtep: second }) ? [forwards(vni, FLOOD, second)] : []
+        return queries(db).vniVtepInForce.get({ vni, vtep: second }) ? [forwards(vni, FLOOD, second)] : []
       case 'mac':
         return queries(db)
-          .peerWithMac.all({ vni, mac: second })
+          .macInForce.all({ vni, mac: second })
           .map(({ vtep }) => forwards(vni, second, vtep))
       case 'vtep':
-        return queries(db).anyAt.get({ vtep: first }) ? vtepEntries(first) : []
+        return queries(db).vtepInForce.get({ vtep: first }) ? vtepEntries(first) : []
       default:
         return inputEntries(db)
     }

@@ -12,6 +12,7 @@ import { events } from './events.ts'
 import { followLocal } from './follow.ts'
 import { problemOfLocal } from './input.ts'
 import { metrics } from './metrics.ts'
+import { replicates } from './replicate.ts'
 import { routes } from './routes.ts'
 import { INPUT, skeleton, vteps } from './skeleton.ts'
 
@@ -47,6 +48,7 @@ export default defineArea(import.meta.url, {
   },
   nft: { skeleton, chains: [INPUT], sets: [vteps(4), vteps(6)] },
   desired,
+  replicates,
   metrics,
   routes,
   start: async (context) => followLocal(context),

@@ -6,6 +6,13 @@ import { PAGE } from '../../core/transport/list.ts'
 import { local, networks, type PeerRow, peers } from './tables.ts'
 
 const { placeholder } = sql
+/**
+ * A peer is in force where its overlay is and its VTEP can be one: not the node's own, and of the same family. Others are
+ * kept for the rest of the cluster.
+ */
+const inForce = sql`exists (select 1 from vxlan_networks own where own.vni = vxlan_peers.vni)
+  and exists (select 1 from vxlan_local own where own.address <> vtep and (instr(own.address, ':') > 0) = (instr(vtep, ':') > 0))`
+const ofOwn = sql`exists (select 1 from vxlan_networks own where own.vni = vxlan_peers.vni)`
 const ofPeer = and(eq(peers.vni, placeholder('vni')), eq(peers.host, placeholder('host')))
 
 export const queries = prepared((db) => ({
@@ -49,7 +56,7 @@ export const queries = prepared((db) => ({
   peerPage: db
     .select()
     .from(peers)
-    .where(sql`(vni, host) > (${placeholder('vni')}, ${placeholder('host')})`)
+    .where(and(sql`(vni, host) > (${placeholder('vni')}, ${placeholder('host')})`, inForce))
     .orderBy(asc(peers.vni), asc(peers.host))
     .limit(PAGE)
     .prepare(),
@@ -58,26 +65,36 @@ export const queries = prepared((db) => ({
     .from(peers)
     .where(and(eq(peers.vni, placeholder('vni')), eq(peers.mac, placeholder('mac')), sql`mac <> ''`))
     .prepare(),
-  peerAt: db
+  macInForce: db
     .select()
     .from(peers)
-    .where(and(eq(peers.vtep, placeholder('vtep')), eq(peers.vni, placeholder('vni'))))
-    .limit(1)
+    .where(and(eq(peers.vni, placeholder('vni')), eq(peers.mac, placeholder('mac')), sql`mac <> ''`, inForce))
     .prepare(),
-  anyAt: db
+  vniVtepInForce: db
     .select()
     .from(peers)
-    .where(eq(peers.vtep, placeholder('vtep')))
+    .where(and(eq(peers.vtep, placeholder('vtep')), eq(peers.vni, placeholder('vni')), inForce))
     .limit(1)
     .prepare(),
-  /** A peer by IPv4 (`ipv6` 0) or IPv6 (1). */
-  anyOfFamily: db
+  vtepInForce: db
     .select()
     .from(peers)
-    .where(eq(sql`instr(vtep, ':') > 0`, placeholder('ipv6')))
+    .where(and(eq(peers.vtep, placeholder('vtep')), inForce))
     .limit(1)
     .prepare(),
-  vteps: db.selectDistinct({ vtep: peers.vtep }).from(peers).prepare(),
+  vtepsInForce: db.selectDistinct({ vtep: peers.vtep }).from(peers).where(inForce).prepare(),
+  /** Of the overlays that this node has. */
+  ownAt: db
+    .select()
+    .from(peers)
+    .where(and(eq(peers.vtep, placeholder('vtep')), ofOwn))
+    .prepare(),
+  /** Of the overlays that this node has, by IPv4 (`ipv6` 0) or IPv6 (1). */
+  ownOfFamily: db
+    .select()
+    .from(peers)
+    .where(and(eq(sql`instr(vtep, ':') > 0`, placeholder('ipv6')), ofOwn))
+    .prepare(),
   peerCount: db.select({ many: count() }).from(peers).prepare(),
   peerCountOf: db
     .select({ many: count() })
@@ -107,7 +124,7 @@ export const queries = prepared((db) => ({
     .prepare(),
 }))
 
-/** Page by page, so that no statement stays open while the caller yields. */
+/** Those in force, page by page, so that no statement stays open while the caller yields. */
 export function* everyPeer(db: Db): Generator<PeerRow> {
   for (let last = { vni: 0, host: '' }; ; ) {
     const page = queries(db).peerPage.all(last)

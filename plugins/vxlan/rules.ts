@@ -1,6 +1,7 @@
 /** Domain rules of overlays and their peers (D64). */
-import type { Change, Db, Ref } from '../../core/area.ts'
+import type { Change, Db, EventDraft, Ref } from '../../core/area.ts'
 import { alreadyExists, badRequest, conflict, limitReached, notFound } from '../../core/errors.ts'
+import { selfInCluster } from '../../core/replication.ts'
 import { carriedOn, networkCalled } from '../networks/offers.ts'
 import { inputRef, joined, networkRef, peerRefs } from './desired.ts'
 import { readMac, readSubnet, readVni, readVtep, shown } from './input.ts'
@@ -41,19 +42,19 @@ export function createNetwork(
   if ((queries(tx).networkCount.get()?.many ?? 0) >= max) throw limitReached('VXLAN networks', max)
   const moved = settleLocal(tx, local)
   queries(tx).addNetwork.run(row)
-  const view = toNetwork(tx, row)
+  const { peers, ...view } = withPeers(tx, row)
   return {
     result: { status: 'created', ...view },
-    touch: [...moved, networkRef(row.vni), inputRef],
-    events: [{ type: 'vxlan.created', resource: resource(row.vni), data: { ...view, peers: [] } }],
+    touch: distinct([...moved, networkRef(row.vni), inputRef, ...refsOfPeers(tx, row.vni)]),
+    events: [{ type: 'vxlan.created', resource: resource(row.vni), data: { ...view, peers } }],
   }
 }
 
-/** Takes its peers along. @throws ApiError 404 */
+/** Takes its peers along, unless other members of a cluster may have them in force. @throws ApiError 404 */
 export function deleteNetwork(tx: Db, path: string): Change<{ status: 'deleted'; vni: number }> {
   const { vni } = findNetwork(tx, path)
-  const touch = queries(tx).peersOf.all({ vni }).flatMap(peerRefs)
-  queries(tx).removePeers.run({ vni })
+  const touch = refsOfPeers(tx, vni)
+  if (selfInCluster(tx) === undefined) queries(tx).removePeers.run({ vni })
   queries(tx).removeNetwork.run({ vni })
   return {
     result: { status: 'deleted', vni },
@@ -85,26 +86,40 @@ export function createPeer(
   return {
     result: { status: 'created', vni, host },
     touch: peerRefs(row),
-    events: [{ type: 'vxlan_peer.created', resource: `${resource(vni)}/peers`, data: { vni, ...toPeer(row) } }],
+    events: [peerCreated(row)],
   }
 }
 
-/** @throws ApiError 404 */
+/** Also one that waits for its overlay. @throws ApiError 404 */
 export function deletePeer(
   tx: Db,
   path: string,
   host: string,
 ): Change<{ status: 'deleted'; vni: number; host: string }> {
-  const { vni } = findNetwork(tx, path)
+  const vni = readVni(path)
   const row = queries(tx).peer.get({ vni, host })
-  if (row === undefined) throw notFound('peer', shown(host))
+  if (row === undefined) {
+    findNetwork(tx, path)
+    throw notFound('peer', shown(host))
+  }
   queries(tx).removePeer.run({ vni, host })
   return {
     result: { status: 'deleted', vni, host },
     touch: peerRefs(row),
-    events: [{ type: 'vxlan_peer.deleted', resource: `${resource(vni)}/peers`, data: { vni, host } }],
+    events: [peerDeleted(row)],
   }
 }
+
+export const peerCreated = (row: PeerRow): EventDraft => ({
+  type: 'vxlan_peer.created',
+  resource: `${resource(row.vni)}/peers`,
+  data: { vni: row.vni, ...toPeer(row) },
+})
+export const peerDeleted = ({ vni, host }: Pick<PeerRow, 'vni' | 'host'>): EventDraft => ({
+  type: 'vxlan_peer.deleted',
+  resource: `${resource(vni)}/peers`,
+  data: { vni, host },
+})
 
 /** The VTEP of the node is another one now: all overlays go out by it. @throws ApiError 409 */
 export function moveLocal(tx: Db, local: Local): Change<void> {
@@ -113,25 +128,39 @@ export function moveLocal(tx: Db, local: Local): Change<void> {
 
 export const noVtep = (why: string) => conflict('NO_VTEP', `no local VTEP: ${why}`)
 
-/** @throws ApiError 409 when there is none, or one that peers cannot be reached from */
+/** Peers that are not in force may come into force with it. @throws ApiError 409 when there is none, or one that peers cannot be reached from */
 function settleLocal(tx: Db, found: Local | string): Ref[] {
   const before = queries(tx).local.get()
   if (typeof found === 'string') throw noVtep(found)
   const { address, mtu } = found
   if (before?.address === address && before.mtu === mtu) return []
-  const stranded = queries(tx).anyOfFamily.get({ ipv6: isIpv6(address) ? 0 : 1 })
+  const old = before?.address ?? ''
+  const turns = old !== '' && isIpv6(old) !== isIpv6(address)
+  const stranded = turns ? queries(tx).ownOfFamily.get({ ipv6: isIpv6(old) ? 1 : 0 }) : undefined
   if (stranded) {
     const why = `peer ${stranded.host} of VXLAN network ${stranded.vni} is at ${stranded.vtep}`
     throw conflict('ADDRESS_FAMILY', `local VTEP ${address}: ${why}: set vxlan_local_ip, or delete the peer`)
   }
-  if (queries(tx).anyAt.get({ vtep: address })) {
+  // The peers of a cluster are those of all its members, this node among them.
+  if (selfInCluster(tx) === undefined && address !== old && queries(tx).ownAt.get({ vtep: address })) {
     throw conflict('ADDRESS_IN_USE', `local VTEP ${address} is that of a peer: set vxlan_local_ip, or delete the peer`)
   }
   queries(tx).setLocal.run({ address, mtu })
-  return queries(tx)
-    .allNetworks.all()
-    .map(({ vni }) => networkRef(vni))
+  const peers = turns
+    ? queries(tx).ownOfFamily.all({ ipv6: isIpv6(address) ? 1 : 0 })
+    : [old, address].flatMap((vtep) => queries(tx).ownAt.all({ vtep }))
+  return [
+    ...queries(tx)
+      .allNetworks.all()
+      .map(({ vni }) => networkRef(vni)),
+    ...peers.flatMap(peerRefs),
+  ]
 }
+
+const refsOfPeers = (tx: Db, vni: number): Ref[] => queries(tx).peersOf.all({ vni }).flatMap(peerRefs)
+
+/** The pipeline compares each thing once. */
+const distinct = (refs: readonly Ref[]): Ref[] => [...new Map(refs.map((ref) => [ref.id, ref])).values()]
 
 /** @throws ApiError 404 */
 export function findNetwork(db: Db, path: string): NetworkRow {

@@ -95,6 +95,7 @@ t.test('refusals are counted by the gate that refused, and wrong credentials bes
     bearer: 3,
     scope: 1,
     plan: 0,
+    member: 0,
     unknown_path: 2,
     freeze: 0,
     subsystem: 0,

@@ -5,6 +5,8 @@ import { snapshot } from '../../../test/rest/snapshot.ts'
 import type { Network } from '../schemas.ts'
 import { NOW, networks, P } from './area.ts'
 
+/** The pool of the first network. */
+const POOL = 2 ** 40 + 1
 const OFF = { enabled: false, snat: false, dhcp: false }
 
 t.test('net-01 net-02 net-08 net-09 net-44 a network that was created is listed and shown', async (t) => {
@@ -71,8 +73,8 @@ t.test(
       [{ ...ok, cidr: '10.0.0.0/15' }, /^cidr: must be from \/16 to \/30/],
       [{ ...ok, cidr: '10.0.0.0/31' }, /^cidr: must be from \/16 to \/30/],
       [{ ...ok, cidr: '10.0.0.0/32' }, /^cidr: must be from \/16 to \/30/],
-      [{ ...ok, cidr: '10.9.7.0/24' }, /^cidr: overlaps pool 1 \(there, 10\.9\.0\.0\/16\)/],
-      [{ ...ok, cidr: '10.8.0.0/30' }, /^cidr: overlaps pool 2 \(pool, /],
+      [{ ...ok, cidr: '10.9.7.0/24' }, /^cidr: overlaps pool 1099511627777 \(there, 10\.9\.0\.0\/16\)/],
+      [{ ...ok, cidr: '10.8.0.0/30' }, /^cidr: overlaps pool 1 \(pool, /],
       [{ ...ok, gateway: 'x' }, /^gateway: not an IPv4 address/],
       [{ ...ok, gateway: 'fd00::1' }, /^gateway: not an IPv4 address/],
       [{ ...ok, gateway: '10.0.0.1/24' }, /^gateway: not an IPv4 address/],
@@ -136,7 +138,7 @@ t.test('net-10 net-11 D9 DELETE, refused while an endpoint is bound', async (t) 
   t.equal(refused.status, 409)
   t.match(refused.body.error, `endpoint ${bound.id} (10.0.0.2) is bound`)
   await detach(bound)
-  await call('POST', `${P}/ipam/allocate`, { pool_id: 1 })
+  await call('POST', `${P}/ipam/allocate`, { pool_id: POOL })
   events()
   const { status, body } = await call('DELETE', `${P}/networks/${network.id}`)
   t.same([status, body], [200, { status: 'deleted', id: network.id }])
@@ -153,14 +155,14 @@ t.test('net-17 D44 a network has its pool, which goes with it and reserves', asy
   const { call, create, attach, endpoints } = await networks(t)
   const network = await create({ name: 'lab', gateway: '10.0.0.1', tenant_id: 'acme' })
   const pool = {
-    ...{ id: 1, name: 'lab', subnet: '10.0.0.0/24', gateway: '10.0.0.1', range_start: '10.0.0.1' },
+    ...{ id: POOL, name: 'lab', subnet: '10.0.0.0/24', gateway: '10.0.0.1', range_start: '10.0.0.1' },
     ...{ range_end: '10.0.0.254', is_ipv6: false, tenant_id: 'acme' },
   }
   t.same((await call('GET', `${P}/ipam/pools`)).body, { pools: [pool] })
-  const kept = await call('DELETE', `${P}/ipam/pools/1`)
+  const kept = await call('DELETE', `${P}/ipam/pools/${POOL}`)
   t.equal(kept.status, 409)
   t.match(kept.body.error, `belongs to network ${network.id}`)
-  t.match((await call('POST', `${P}/ipam/allocate`, { pool_id: 1 })).body, { ip: '10.0.0.2' })
+  t.match((await call('POST', `${P}/ipam/allocate`, { pool_id: POOL })).body, { ip: '10.0.0.2' })
   t.match((await endpoints(network)).slice(0, 1), [{ ip: '10.0.0.2', state: 'free' }], 'reserved is not bound')
   const bound = await attach(network)
   t.equal(bound.ip, '10.0.0.3', 'the next free one is not the reserved one')
@@ -169,10 +171,10 @@ t.test('net-17 D44 a network has its pool, which goes with it and reserves', asy
     { ip: '10.0.0.3', hostname: bound.id },
   ])
   const reserved = await call('POST', `${P}/networks/${network.id}/attach`, { ip: '10.0.0.2' })
-  t.same([reserved.status, reserved.body], [409, { error: '10.0.0.2 of pool 1 is taken by allocation 1' }])
-  const used = await call('POST', `${P}/ipam/release`, { pool_id: 1, ip: '10.0.0.3' })
+  t.same([reserved.status, reserved.body], [409, { error: `10.0.0.2 of pool ${POOL} is taken by allocation 1` }])
+  const used = await call('POST', `${P}/ipam/release`, { pool_id: POOL, ip: '10.0.0.3' })
   t.match([used.status, used.body], [409, { error: `10.0.0.3 is in use by endpoint ${bound.id}: detach that first` }])
-  await call('POST', `${P}/ipam/release`, { pool_id: 1, ip: '10.0.0.2' })
+  await call('POST', `${P}/ipam/release`, { pool_id: POOL, ip: '10.0.0.2' })
   t.equal((await attach(network, { ip: '10.0.0.2' })).ip, '10.0.0.2')
 })
 

@@ -41,8 +41,13 @@ export interface Site extends WorkloadNode {
   kernel(): { devices: string[]; fdb: string[]; vteps: string[] }
 }
 
-/** `family` of the underlay. The node is 192.0.2.1 or 2001:db8::1. */
-export async function site(t: Scope, family: 4 | 6 = 4, config: Record<string, string> = {}): Promise<Site> {
+/** `family` of the underlay. The node is 192.0.2.1 or 2001:db8::1. `main`: see AgentOptions. */
+export async function site(
+  t: Scope,
+  family: 4 | 6 = 4,
+  config: Record<string, string> = {},
+  main?: string,
+): Promise<Site> {
   const [ns, fabric] = [netns(t, 'vxn'), netns(t, 'vxf')]
   const address = (n: number) => (family === 4 ? `192.0.2.${n}` : `2001:db8::${n}`)
   const length = family === 4 ? 24 : 64
@@ -53,7 +58,7 @@ export async function site(t: Scope, family: 4 | 6 = 4, config: Record<string, s
     fabric.run('ip', 'link', 'set', `port${n}`, 'master', 'switch')
   }
   join(ns, 'up0', 1)
-  const node = await workloadNode(t, { ns, config: { uplink: 'up0', ...config } })
+  const node = await workloadNode(t, { ns, config: { uplink: 'up0', ...config }, ...(main && { main }) })
   return {
     ...node,
     fabric,

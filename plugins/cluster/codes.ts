@@ -1,0 +1,183 @@
+/**
+ * Join codes: what an operator carries from a member to a node that shall be one. The members keep a digest of the secret; the
+ * code also says which authority the node may believe, so that the secret goes to nobody else.
+ */
+import { randomBytes, timingSafeEqual } from 'node:crypto'
+import { isIP } from 'node:net'
+import { ApiError, badRequest, conflict, notFound } from '../../core/errors.ts'
+import { hashSecret } from '../../core/gates/bearer.ts'
+import type { Actor } from '../../core/state/events.ts'
+import { absent, type EtcdRecord, put, type Records, remove, unchanged } from './engine.ts'
+import { encode } from './keys.ts'
+import type { JoinCode } from './schemas.ts'
+
+export const CODES = '/j/'
+/** Codes that are over are listed so long, ms. */
+const KEPT_MS = 7 * 86_400_000
+const codeKey = (id: string) => CODES + encode(id)
+
+/** What is printed, as base64 of JSON. */
+export interface Code {
+  cluster: string
+  /** `address:port` of the members' doors, an IPv6 address in brackets. */
+  addresses: string[]
+  /** SHA-256 of the authority's certificate, `AA:BB:…`. */
+  fingerprint: string
+  secret: string
+  /** RFC 3339. */
+  expires_at: string
+}
+
+/** As the members keep it. */
+interface Stored {
+  id: string
+  created_at: string
+  expires_at: string
+  created_by: string
+  /** SHA-256 of the secret, hex. */
+  hash: string
+  revoked?: true
+  /** Who came by it, and with which key: the same may ask again when the answer was lost. */
+  used?: { node: string; publicKey: string }
+}
+
+/** Answers whatever is wrong with a code, so that nobody learns which codes there are. */
+export const notAccepted = (): ApiError =>
+  new ApiError(
+    403,
+    'JOIN_CODE',
+    'the join code is not accepted: make another with `stratumctl cluster join-code create`',
+  )
+
+export function viewOf({ id, created_at, expires_at, created_by, revoked, used }: Stored, now: Date): JoinCode {
+  const over = Date.parse(expires_at) <= now.getTime()
+  const state = used ? 'used' : revoked ? 'revoked' : over ? 'expired' : 'active'
+  return { id, created_at, expires_at, created_by, state, ...(used && { used_by: used.node }) }
+}
+
+/** Makes a code; the secret is in what is returned and nowhere else. @throws ApiError 503 */
+export async function makeCode(
+  records: Records,
+  by: Actor,
+  { ttlSeconds, now }: { ttlSeconds: number; now: Date },
+): Promise<{ record: JoinCode; secret: string }> {
+  const id = `jc-${randomBytes(6).toString('hex')}`
+  const secret = `${id}.${randomBytes(32).toString('base64url')}`
+  const stored: Stored = {
+    id,
+    created_at: now.toISOString(),
+    expires_at: new Date(now.getTime() + ttlSeconds * 1000).toISOString(),
+    created_by: `${by.kind} ${by.label}`,
+    hash: hashSecret(secret).toString('hex'),
+  }
+  await records.transact([absent(codeKey(id))], [put(codeKey(id), JSON.stringify(stored))])
+  return { record: viewOf(stored, now), secret }
+}
+
+export async function listCodes(records: Records, now: Date): Promise<JoinCode[]> {
+  const all = (await records.list(CODES)).map((record) => viewOf(read(record), now))
+  return all.sort((a, b) => (a.created_at < b.created_at ? -1 : 1))
+}
+
+/** From its answer on the code admits nobody. @throws ApiError 404; 409 when somebody has come by it; 503 */
+export async function revokeCode(records: Records, id: string): Promise<void> {
+  await change(records, id, (stored) => {
+    if (stored.used)
+      throw conflict('USED', `join code ${id} was used by ${stored.used.node}: remove that member instead`)
+    return { ...stored, revoked: true }
+  })
+}
+
+/**
+ * Uses up the code that `secret` is of, for a node and its key; the same node with the same key may do so again.
+ * @throws ApiError 403 whatever is wrong with it; 503
+ */
+export async function useCode(
+  records: Records,
+  secret: string,
+  who: { node: string; publicKey: string },
+  now: Date,
+): Promise<JoinCode> {
+  const [, id] = /^(jc-[0-9a-f]{12})\.[A-Za-z0-9_-]{43}$/.exec(secret) ?? []
+  const found = id === undefined ? undefined : await records.get(codeKey(id))
+  const known = found && read(found)
+  // Compared in any case, so that it takes as long to hear of an unknown id.
+  const same = timingSafeEqual(Buffer.from(known?.hash ?? '0'.repeat(64), 'hex'), hashSecret(secret))
+  if (!known || !same) throw notAccepted()
+  const used = await change(records, known.id, (stored) => {
+    const again = stored.used?.node === who.node && stored.used.publicKey === who.publicKey
+    if (Date.parse(stored.expires_at) <= now.getTime() || stored.revoked || (stored.used && !again)) throw notAccepted()
+    return { ...stored, used: who }
+  })
+  return viewOf(used, now)
+}
+
+/** Gives a used code back, when the node that came by it could not be admitted. */
+export async function giveBack(records: Records, id: string): Promise<void> {
+  await change(records, id, ({ used: _, ...stored }) => stored)
+}
+
+/** Forgets codes that have been over for a week. */
+export async function forgetOld(records: Records, now: Date): Promise<void> {
+  for (const record of await records.list(CODES)) {
+    if (Date.parse(read(record).expires_at) > now.getTime() - KEPT_MS) continue
+    await records.transact([unchanged(record.key, record.revision)], [remove(record.key)])
+  }
+}
+
+const read = ({ value }: EtcdRecord): Stored => JSON.parse(value)
+
+/** Only when nobody else was first; then it is judged anew. */
+async function change(records: Records, id: string, to: (stored: Stored) => Stored): Promise<Stored> {
+  for (;;) {
+    const found = await records.get(codeKey(id))
+    if (found === undefined) throw notFound('join code', id)
+    const next = to(read(found))
+    const same = unchanged(found.key, found.revision)
+    if (await records.transact([same], [put(found.key, JSON.stringify(next))])) return next
+  }
+}
+
+export const encodeCode = (code: Code): string => Buffer.from(JSON.stringify(code)).toString('base64')
+
+/** Reads a code as it was printed; blanks and line ends in it do not count. @throws ApiError 400 */
+export function readCode(text: string, now: Date): Code {
+  const code = parsed(text.replace(/\s+/g, ''))
+  if (code === undefined)
+    throw badRequest('code: this is no join code; copy all of what `cluster join-code create` printed')
+  if (Date.parse(code.expires_at) <= now.getTime()) {
+    throw badRequest(`code: it expired at ${code.expires_at} by the clock of this node; make another`)
+  }
+  return code
+}
+
+function parsed(text: string): Code | undefined {
+  if (text.length > 16_384 || !/^[A-Za-z0-9+/]+=*$/.test(text)) return undefined
+  let value: Record<string, unknown>
+  try {
+    value = JSON.parse(Buffer.from(text, 'base64').toString())
+  } catch {
+    return undefined
+  }
+  if (typeof value !== 'object' || value === null) return undefined
+  const { cluster, addresses, fingerprint, secret, expires_at } = value
+  const words = [cluster, fingerprint, secret, expires_at]
+  if (!words.every((word): word is string => typeof word === 'string')) return undefined
+  if (!Array.isArray(addresses) || addresses.length === 0 || addresses.length > 64) return undefined
+  if (!addresses.every((one) => typeof one === 'string' && splitPlace(one) !== undefined)) return undefined
+  if (!/^([0-9A-F]{2}:){31}[0-9A-F]{2}$/.test(fingerprint as string)) return undefined
+  if (Number.isNaN(Date.parse(expires_at as string))) return undefined
+  return value as unknown as Code
+}
+
+/** `192.0.2.1:7073`, `[2001:db8::1]:7073`. */
+export const placeText = (address: string, port: number): string =>
+  address.includes(':') ? `[${address}]:${port}` : `${address}:${port}`
+
+/** The reverse; undefined for what is none. */
+export function splitPlace(text: string): { address: string; port: number } | undefined {
+  const [, six, four, port] = /^(?:\[([0-9a-fA-F:.]{2,45})\]|([0-9.]{7,15})):([0-9]{1,5})$/.exec(text) ?? []
+  const address = six ?? four ?? ''
+  const number = Number(port)
+  return isIP(address) !== 0 && number > 0 && number < 65_536 ? { address, port: number } : undefined
+}

@@ -1,0 +1,66 @@
+/** What stands under which key of etcd. Parts of keys are percent-encoded: whatever they hold, a `/` only divides. */
+
+import type { Collection, Row, Value } from '../../core/replication.ts'
+
+export const META = {
+  id: '/meta/id',
+  ca: '/meta/ca',
+  imported: '/meta/imported',
+  lock: '/meta/lock',
+  yield: '/meta/yield',
+}
+export const MEMBERS = '/m/'
+export const LIVE = '/live/'
+export const ROWS = '/r/'
+export const UNIQUE = '/u/'
+export const SERIAL = '/s/'
+export const BLOCKS = '/b/'
+/** Put by every transaction, one a node: which it was (by which a node finds out whether it was carried out) and who caused it. */
+export const CHANGE = '/change/'
+
+export const memberKey = (node: string): string => MEMBERS + encode(node)
+export const liveKey = (node: string): string => LIVE + encode(node)
+
+/** One part of a key: printable ASCII without `/`. Text that is no Unicode (a lone surrogate) is none of ours. @throws URIError */
+export const encode = (part: string): string => encodeURIComponent(part)
+export const decode = (part: string): string => decodeURIComponent(part)
+
+/** What follows `prefix`, decoded part by part. */
+export const partsOf = (key: string, prefix: string): string[] => key.slice(prefix.length).split('/').map(decode)
+
+export const changeKey = (node: string): string => CHANGE + encode(node)
+export const serialKey = (name: string): string => SERIAL + encode(name)
+
+/** `=` marks what is no text; in text it is encoded. */
+const partOf = (value: Value | undefined): string =>
+  typeof value === 'string' ? encode(value) : `=${value == null ? '' : value}`
+const valueIn = (part: string): Value =>
+  part.startsWith('=') ? (part === '=' ? null : Number(part.slice(1))) : decode(part)
+
+const under = (prefix: string, name: string, values: readonly (Value | undefined)[]): string =>
+  `${prefix}${[encode(name), ...values.map(partOf)].join('/')}`
+const valuesOf = (row: Row, columns: readonly string[]): Value[] => columns.map((column) => row[column] ?? null)
+
+export const rowKey = ({ name, key }: Pick<Collection, 'name' | 'key'>, row: Row): string =>
+  under(ROWS, name, valuesOf(row, key))
+/** The row of another collection that a row rests on; undefined: on none. */
+export function parentKey(row: Row, parent: { collection: string; columns: readonly string[] }): string | undefined {
+  const values = valuesOf(row, parent.columns)
+  return values.some(isNone) ? undefined : under(ROWS, parent.collection, values)
+}
+/** How the keys begin of all rows of `child` that go with a row whose key has these values. */
+export const childPrefix = (child: string, values: readonly Value[]): string => `${under(ROWS, child, values)}/`
+/** What nobody else may share with a row, each as a key. */
+export const uniqueKeys = ({ name, unique = [] }: Collection, row: Row): string[] =>
+  unique.flatMap((columns, index) => {
+    const values = valuesOf(row, columns)
+    return values.some(isNone) ? [] : [under(UNIQUE, name, [String(index), ...values])]
+  })
+
+const isNone = (value: Value) => value === null || value === ''
+
+/** The collection and the key columns' values of a row's key. */
+export function readRowKey(key: string): { collection: string; values: Value[] } {
+  const [name = '', ...parts] = key.slice(ROWS.length).split('/')
+  return { collection: decode(name), values: parts.map(valueIn) }
+}

@@ -1,0 +1,194 @@
+/** The watch: brings what etcd tells, whole revisions in their order, into the store, and begins anew when it ends. */
+import { setTimeout as delay } from 'node:timers/promises'
+import type { Change, Db, Mutation } from '../../../core/area.ts'
+import { system } from '../../../core/state/events.ts'
+import type { EngineContext } from '../engine.ts'
+import type { Etcd, WatchEvent } from '../etcd/client.ts'
+import { CHANGE, ROWS, SERIAL } from '../keys.ts'
+import { unavailable } from '../membership.ts'
+import { queries } from '../queries.ts'
+
+export interface Following {
+  start(etcd: Etcd): void
+  /** What is being taken over is finished. */
+  stop(): Promise<void>
+  caughtUp(revision: number): Promise<void>
+}
+
+export interface FollowingEvents {
+  /** The rule by which revisions come into the store. */
+  apply(tx: Db, revisions: readonly WatchEvent[][]): Promise<Change<void>>
+  /** Takes everything over anew; resolves to the revision. */
+  reload(etcd: Etcd): Promise<Mutation<number>>
+  cutOff(): void
+  /** Keys that are not of rows. */
+  told(events: readonly WatchEvent[]): void
+}
+
+/** Revisions that come into the store by one commit when many wait, and keys. */
+const MOST_REVISIONS = 100
+const MOST_KEYS = 1000
+const CATCH_UP_MS = 5000
+const [FIRST_PAUSE_MS, LONGEST_PAUSE_MS] = [50, 1000]
+/** A store that refuses the same revisions so often may yet take everything anew. */
+const FAILURES = 5
+const RETRY_MS = 500
+
+interface Waiter {
+  revision: number
+  resolve(): void
+}
+
+const isRow = ({ key }: WatchEvent) => key.startsWith(ROWS) || key.startsWith(SERIAL) || key.startsWith(CHANGE)
+
+export function openFollowing(context: EngineContext, events: FollowingEvents): Following {
+  const { log, read } = context
+  const waiters = new Set<Waiter>()
+  let running: { stopped: AbortController; done: Promise<void> } | undefined
+  /** Everything up to here is in the store. */
+  let applied = 0
+
+  function reached(revision: number): void {
+    applied = Math.max(applied, revision)
+    for (const waiter of waiters) {
+      if (waiter.revision > applied) continue
+      waiters.delete(waiter)
+      waiter.resolve()
+    }
+  }
+
+  async function follow(etcd: Etcd, stopped: AbortSignal): Promise<void> {
+    applied = queries(read).self.get()?.revision ?? 0
+    for (let pause = FIRST_PAUSE_MS; !stopped.aborted; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
+      const { why, heard } = await watchOnce(etcd, stopped)
+      if (stopped.aborted) return
+      if (heard) pause = FIRST_PAUSE_MS
+      if (why === 'ended') events.cutOff()
+      else await reload(etcd, why)
+      await delay(pause, undefined, { signal: stopped }).catch(() => {})
+    }
+  }
+
+  async function reload(etcd: Etcd, why: string): Promise<void> {
+    try {
+      const { result } = await events.reload(etcd)
+      log.info({ why, revision: result }, 'all rows of the cluster were taken over anew')
+      reached(result)
+    } catch (error) {
+      log.error({ err: error, why }, 'the rows of the cluster could not be taken over; it is tried again')
+    }
+  }
+
+  /** One stream, to its end, and everything that it brought. */
+  async function watchOnce(
+    etcd: Etcd,
+    stopped: AbortSignal,
+  ): Promise<{ why: 'ended' | 'compacted' | 'failed'; heard: boolean }> {
+    const queue: { events: WatchEvent[]; revision: number }[] = []
+    const state = { ended: false, compacted: false, heard: false }
+    let wake = () => {}
+    const over = () => {
+      state.ended = true
+      wake()
+    }
+    const stop = etcd.watch('/', applied + 1, {
+      events(told, revision) {
+        state.heard = true
+        queue.push({ events: told, revision })
+        wake()
+      },
+      end({ compacted = false }) {
+        state.compacted = compacted
+        over()
+      },
+    })
+    stopped.addEventListener('abort', over, { once: true })
+    try {
+      for (let failures = 0; !stopped.aborted; ) {
+        if (queue.length === 0) {
+          if (state.ended) break
+          await new Promise<void>((resolve) => {
+            wake = resolve
+          })
+          continue
+        }
+        const portion = takePortion(queue)
+        try {
+          await takeOver(portion.events)
+          reached(portion.revision)
+          failures = 0
+        } catch (error) {
+          failures++
+          log.error({ err: error, failures }, 'changes by other members could not be stored; it is tried again')
+          if (failures >= FAILURES) return { why: 'failed', heard: state.heard }
+          queue.unshift(portion)
+          await delay(RETRY_MS, undefined, { signal: stopped }).catch(() => {})
+        }
+      }
+    } finally {
+      stop()
+      stopped.removeEventListener('abort', over)
+    }
+    return { why: state.compacted ? 'compacted' : 'ended', heard: state.heard }
+  }
+
+  async function takeOver(told: readonly WatchEvent[]): Promise<void> {
+    const others = told.filter((event) => !isRow(event))
+    const revisions = byRevision(told.filter(isRow))
+    if (revisions.length > 0) await context.adopt(system('cluster'), (tx) => events.apply(tx, revisions))
+    if (others.length > 0) events.told(others)
+  }
+
+  return {
+    start(etcd) {
+      const stopped = new AbortController()
+      const done = follow(etcd, stopped.signal).catch((error: unknown) => log.error({ err: error }, 'the watch ended'))
+      running = { stopped, done }
+    },
+    async stop() {
+      const { stopped, done } = running ?? {}
+      running = undefined
+      stopped?.abort()
+      await done
+    },
+    caughtUp(revision) {
+      if (revision <= applied) return Promise.resolve()
+      return new Promise((resolve, reject) => {
+        const waiter = { revision, resolve: () => settle(resolve) }
+        const timer = setTimeout(() => {
+          waiters.delete(waiter)
+          reject(unavailable('this node is behind the other members; try again'))
+        }, CATCH_UP_MS)
+        const settle = (done: () => void) => {
+          clearTimeout(timer)
+          done()
+        }
+        waiters.add(waiter)
+      })
+    },
+  }
+}
+
+/** As much as one commit shall bring. */
+function takePortion(queue: { events: WatchEvent[]; revision: number }[]): { events: WatchEvent[]; revision: number } {
+  const events: WatchEvent[] = []
+  let revision = 0
+  for (let count = 0; count < MOST_REVISIONS && events.length < MOST_KEYS; count++) {
+    const next = queue.shift()
+    if (next === undefined) break
+    for (const event of next.events) events.push(event)
+    revision = Math.max(revision, next.revision)
+  }
+  return { events, revision }
+}
+
+/** What arrives together may be of several revisions, one after the other. */
+function byRevision(events: readonly WatchEvent[]): WatchEvent[][] {
+  const revisions: WatchEvent[][] = []
+  for (const event of events) {
+    const last = revisions.at(-1)
+    if (last?.[0]?.revision === event.revision) last.push(event)
+    else revisions.push([event])
+  }
+  return revisions
+}

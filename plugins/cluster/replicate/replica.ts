@@ -1,0 +1,146 @@
+/**
+ * The rows of this node and those of the cluster. What is changed here goes to etcd before it is committed; what others change
+ * comes by the watch, in the order of the cluster, one revision after the other and each exactly once: what this node has made itself is
+ * known by its revision (`cluster_own`). Changes of this node may come into the store before older ones of others: those are of
+ * other rows, or the transaction would have been outrun.
+ */
+import { randomUUID } from 'node:crypto'
+import type { Change, Db, EventDraft, Ref } from '../../../core/area.ts'
+import { applyRows, Outrun, type Replicator, type Row, type RowChange, type Sent } from '../../../core/replication.ts'
+import { inSlices, stepwise } from '../../../core/slices.ts'
+import { system } from '../../../core/state/events.ts'
+import type { EngineContext } from '../engine.ts'
+import type { Etcd, WatchEvent } from '../etcd/client.ts'
+import { prefixEnd } from '../etcd/words.ts'
+import { CHANGE, ROWS, readRowKey, SERIAL } from '../keys.ts'
+import { unavailable } from '../membership.ts'
+import { forgetKeys, queries } from '../queries.ts'
+import { changeOf, importRows, loadRows } from './copy.ts'
+import { openFollowing } from './following.ts'
+import { carryOut } from './outcome.ts'
+import { type ChangeRecord, transactionOf } from './transaction.ts'
+
+export interface Replica extends Replicator {
+  /** For the rule of a conversion: all rows into a new etcd. */
+  importInto(tx: Db, etcd: Etcd, self: string): Promise<void>
+  /** For the rule that makes a node a member: all rows from the cluster. @throws ApiError 409 */
+  loadFrom(tx: Db, etcd: Etcd, self: string): Promise<Change<number>>
+  /** Follows the cluster from what is stored on. */
+  start(etcd: Etcd): void
+  stop(): Promise<void>
+  /** Resolves once this node has everything up to `revision`. @throws ApiError 503 when that takes too long */
+  caughtUp(revision: number): Promise<void>
+}
+
+export interface ReplicaEvents {
+  writable(): boolean
+  /** The watch has ended, for one because there is no leader. */
+  cutOff(): void
+  /** Keys that are no rows, from the cluster or while loading it. */
+  told(events: readonly WatchEvent[]): void
+  /** All rows were taken over anew; what else is told was missed. */
+  reloaded(): void
+}
+
+export function openReplica(context: EngineContext, events: ReplicaEvents): Replica {
+  const { read, collections } = context
+  let etcd: Etcd | undefined
+  const self = () => queries(read).self.get()?.node ?? ''
+  const following = openFollowing(context, {
+    apply,
+    async reload(from) {
+      const done = await context.adopt(system('cluster'), async (tx) =>
+        changeOf(await loadRows(tx, from, collections, self(), false)),
+      )
+      events.reloaded()
+      return done
+    },
+    cutOff: events.cutOff,
+    told: events.told,
+  })
+
+  async function send(tx: Db, change: Sent): Promise<void> {
+    const to = etcd
+    if (to === undefined) throw unavailable('etcd is not running yet')
+    const q = queries(tx)
+    const rid = randomUUID()
+    const node = self()
+    const revisionOf = (key: string) => q.revisionOf.get({ key })?.revision ?? 0
+    // What the store holds by now, not what the watch has brought meanwhile.
+    const applied = q.self.get()?.revision ?? 0
+    const transaction = await stepwise(transactionOf({ node, applied, revisionOf, collections }, change, rid))
+    const { succeeded, revision } = await carryOut(to, transaction, { node, rid })
+    if (!succeeded) throw new Outrun(following.caughtUp(revision))
+    q.made.run({ revision })
+    await inSlices(transaction.kept, (key) => void q.keep.run({ key, revision }))
+    await inSlices(transaction.gone, (key) => void q.forget.run({ key }))
+    for (const prefix of transaction.gonePrefixes) await forgetKeys(tx, prefix, prefixEnd(prefix).toString())
+  }
+
+  /** The rule of what others have changed, revision by revision. */
+  async function apply(tx: Db, revisions: readonly WatchEvent[][]): Promise<Change<void>> {
+    const q = queries(tx)
+    const [touch, drafts]: [Ref[], EventDraft[]] = [[], []]
+    for (const revision of revisions) {
+      const at = revision[0]?.revision ?? 0
+      if (q.isOwn.get({ revision: at }) === undefined) {
+        const { changes, origin } = await taken(tx, revision)
+        const follow = await applyRows(tx, self(), changes)
+        touch.push(...follow.touch)
+        drafts.push(...follow.events.map((draft) => (origin ? { ...draft, origin } : draft)))
+      }
+      q.reached.run({ revision: at })
+      q.pass.run({ revision: at })
+    }
+    return { result: undefined, touch, events: drafts }
+  }
+
+  async function taken(tx: Db, revision: readonly WatchEvent[]) {
+    const q = queries(tx)
+    const changes: RowChange[] = []
+    let origin: Sent['origin'] | undefined
+    await inSlices(revision, ({ key, value, revision: at }) => {
+      if (key.startsWith(CHANGE)) origin = value === undefined ? undefined : (JSON.parse(value) as ChangeRecord).origin
+      if (!key.startsWith(ROWS) && !key.startsWith(SERIAL)) return
+      if (value === undefined) q.forget.run({ key })
+      else q.keep.run({ key, revision: at })
+      if (key.startsWith(ROWS)) changes.push(...changeIn(key, value))
+    })
+    return { changes, origin }
+  }
+
+  /** None of a collection that this node does not keep. */
+  function changeIn(key: string, value: string | undefined): RowChange[] {
+    const { collection: name, values } = readRowKey(key)
+    const collection = collections.get(name)
+    if (collection === undefined) return []
+    if (value !== undefined) return [{ collection, after: JSON.parse(value) as Row }]
+    return [
+      { collection, before: Object.fromEntries(collection.key.map((column, at) => [column, values[at] ?? null])) },
+    ]
+  }
+
+  return {
+    get self() {
+      return self()
+    },
+    // The store's word, which changes exactly with a commit.
+    active: () => queries(read).self.get()?.mode === 'member',
+    ready() {
+      if (!events.writable())
+        throw unavailable('no majority of the members can be reached, so nothing they share can be changed')
+    },
+    send,
+    importInto: (tx, to, node) => importRows(tx, to, collections, node),
+    loadFrom: async (tx, from, node) => changeOf(await loadRows(tx, from, collections, node, true)),
+    start(to) {
+      etcd = to
+      following.start(to)
+    },
+    async stop() {
+      etcd = undefined
+      await following.stop()
+    },
+    caughtUp: following.caughtUp,
+  }
+}

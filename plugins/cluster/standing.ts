@@ -1,0 +1,115 @@
+/** What this node knows of its cluster: asked of the own etcd, which answers without a majority too. */
+import type { Etcd } from './etcd/client.ts'
+import type { Member as EtcdMember, KeyValue, Status } from './etcd/words.ts'
+import { LIVE, MEMBERS, META, partsOf } from './keys.ts'
+import type { MemberRow } from './tables.ts'
+
+export interface Peer {
+  id: string
+  address: string
+  voter: boolean
+  online: boolean
+  lastSeen: Date | undefined
+}
+
+export interface Standing {
+  cluster: string
+  /** A majority can be reached, so changes can be made. */
+  writable: boolean
+  /** Node id; '' while there is none. */
+  leader: string
+  isLeader: boolean
+  /** All, this node included. */
+  members: readonly Peer[]
+}
+
+/** A member's record, below `/m/`. */
+export interface MemberRecord {
+  address: string
+  /** When it was admitted; ISO 8601. */
+  since: string
+  /** It has come and taken the rows over. */
+  joined?: boolean
+}
+
+/** What etcd says of its members. */
+export interface View {
+  status: Status
+  /** Those of etcd with their node ids. */
+  members: { id: string; raft: EtcdMember }[]
+  records: ReadonlyMap<string, MemberRecord>
+  live: ReadonlySet<string>
+  /** Who asks the leader to hand over. */
+  yieldTo: string | undefined
+}
+
+/** @throws EtcdError when the own etcd does not answer */
+export async function look(etcd: Etcd): Promise<View> {
+  const local = { local: true, ms: 1000 }
+  const [status, raft, records, live, yieldTo] = await Promise.all([
+    etcd.status(),
+    etcd.members(),
+    etcd.range(MEMBERS, local),
+    etcd.range(LIVE, local),
+    etcd.get(META.yield, local),
+  ])
+  const known = new Map(records.kvs.map((kv) => [nameOf(kv, MEMBERS), JSON.parse(kv.value) as MemberRecord]))
+  return {
+    status,
+    members: raft.map((member) => ({ id: member.name || nodeAt(member, known), raft: member })),
+    records: known,
+    live: new Set(live.kvs.map((kv) => nameOf(kv, LIVE))),
+    yieldTo: yieldTo?.value,
+  }
+}
+
+const nameOf = ({ key }: KeyValue, prefix: string): string => partsOf(key, prefix)[0] ?? ''
+
+/** A member that has never run has no name yet. */
+function nodeAt({ peerURLs }: EtcdMember, records: ReadonlyMap<string, MemberRecord>): string {
+  for (const [node, { address }] of records) if (peerURLs.some((url) => hostIn(url) === address)) return node
+  return ''
+}
+
+/** The address in a peer URL. */
+export const hostIn = (url: string): string => new URL(url).hostname.replace(/^\[|\]$/g, '')
+
+export const hasLeader = ({ leader, errors }: Pick<Status, 'leader' | 'errors'>): boolean =>
+  leader !== '0' && !errors.some((error) => error.includes('no leader'))
+
+/** `seen`: when each was online last. A node without a leader hears nothing of the others. */
+export function standingOf(self: string, cluster: string, view: View, seen: ReadonlyMap<string, Date>): Standing {
+  const { status, members, live } = view
+  const led = hasLeader(status)
+  const leader = led ? (members.find(({ raft }) => raft.ID === status.leader)?.id ?? '') : ''
+  return {
+    cluster,
+    writable: led && !status.isLearner,
+    leader,
+    isLeader: leader === self,
+    members: members
+      .filter(({ id }) => id !== '')
+      .map(({ id, raft }) => ({
+        id,
+        address: view.records.get(id)?.address ?? hostIn(raft.peerURLs[0] ?? 'http://[::]'),
+        voter: !raft.isLearner,
+        online: id === self || (led && live.has(id)),
+        lastSeen: seen.get(id),
+      }))
+      .sort((a, b) => (a.id < b.id ? -1 : 1)),
+  }
+}
+
+/** While the own etcd says nothing. */
+export function standingFrom(self: string, cluster: string, address: string, rows: readonly MemberRow[]): Standing {
+  const others = rows.map(({ node, address, voter, lastSeen }) => ({
+    id: node,
+    address,
+    voter,
+    online: false,
+    lastSeen: lastSeen === null ? undefined : new Date(lastSeen),
+  }))
+  const own = { id: self, address, voter: true, online: true, lastSeen: undefined }
+  const members = [own, ...others].sort((a, b) => (a.id < b.id ? -1 : 1))
+  return { cluster, writable: false, leader: '', isLeader: false, members }
+}

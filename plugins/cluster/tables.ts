@@ -1,0 +1,37 @@
+import { integer, sqliteTable, text } from 'drizzle-orm/sqlite-core'
+
+/** What this node is in a cluster; no row: it is in none. */
+export const self = sqliteTable('cluster_self', {
+  id: integer().primaryKey(),
+  /** `joining`: it was admitted and has not yet loaded what the members share. */
+  mode: text({ enum: ['joining', 'member'] }).notNull(),
+  node: text().notNull(),
+  cluster: text().notNull(),
+  address: text().notNull(),
+  peerPort: integer('peer_port').notNull(),
+  /** `<node>=<peer URL>,…` as it was at the start; etcd keeps the members from then on. */
+  initialCluster: text('initial_cluster').notNull(),
+  /** Up to which of etcd's revisions the replicated rows are as the cluster has them. */
+  revision: integer().notNull().default(0),
+})
+
+/** Which revision of etcd each replicated row is of. */
+export const rows = sqliteTable('cluster_rows', {
+  key: text().primaryKey(),
+  revision: integer().notNull(),
+})
+
+/** Revisions that are transactions of this node, which the watch will tell of once more. */
+export const own = sqliteTable('cluster_own', { revision: integer().primaryKey() })
+
+/** The other members as they were seen last, for the time when nobody can be asked. */
+export const members = sqliteTable('cluster_members', {
+  node: text().primaryKey(),
+  address: text().notNull(),
+  voter: integer({ mode: 'boolean' }).notNull(),
+  /** ISO 8601. */
+  lastSeen: text('last_seen'),
+})
+
+export type Self = typeof self.$inferSelect
+export type MemberRow = typeof members.$inferSelect

@@ -1,0 +1,58 @@
+import '../../../test/inside.ts'
+import { sql } from 'drizzle-orm'
+import t from 'tap'
+import { requireRoot } from '../../../test/netns.ts'
+import { enter, makeParent, startNode, statusOf, until, untilSame } from './node.ts'
+
+requireRoot(t)
+
+t.test(
+  'a node that is left without a majority reads on, refuses changes, and goes on alone when told so',
+  async (t) => {
+    const [a, b] = await Promise.all([startNode(t, 1), startNode(t, 2)])
+    await a.change(makeParent('shared'))
+    await a.engine.found()
+    await enter(a, b)
+    await a.built.agent.close()
+    await until(() => b.engine.standing()?.writable === false, 'it knows')
+    const since = performance.now()
+    t.equal(await statusOf(b.change(makeParent('nobody hears'))), 503)
+    t.ok(performance.now() - since < 1000, 'at once')
+    t.match(b.rows(), 'shared')
+    t.notMatch(b.rows(), 'nobody hears')
+    t.equal(await statusOf(b.engine.quit()), 503)
+    await b.engine.recover()
+    await b.change(makeParent('alone'))
+    t.same(
+      b.engine.standing()?.members.map(({ id }) => id),
+      ['n2'],
+    )
+    await b.restart()
+    await until(() => b.engine.standing()?.writable, 'it leads itself')
+    await b.change(makeParent('still alone'))
+    await b.engine.quit()
+    t.match(b.rows(), 'still alone')
+    t.equal(b.engine.standing(), undefined)
+  },
+)
+
+t.test('a node with other rows does not enter, and stays what it was', async (t) => {
+  const [a, b] = await Promise.all([startNode(t, 1), startNode(t, 2)])
+  await a.change(makeParent('x'))
+  await b.change(makeParent('y'))
+  await a.engine.found()
+  const before = b.rows()
+  t.equal(await statusOf(enter(a, b)), 409)
+  t.equal(b.rows(), before)
+  t.equal(b.engine.standing(), undefined)
+  await b.change((tx) => void tx.run(sql`delete from trial_parents`))
+  await until(() => a.engine.standing()?.members.length === 1, 'it is gone')
+  t.ok(a.engine.standing()?.writable, 'who never came takes no cluster along')
+  await a.engine.admit('n9', '127.0.0.9')
+  await a.engine.expel('n9')
+  t.ok(a.engine.standing()?.writable)
+  await enter(a, b)
+  await untilSame([a, b])
+  await a.engine.expel('n2')
+  t.equal(a.engine.standing(), undefined, 'who was the last to have come does')
+})

@@ -1,0 +1,60 @@
+import '../../../test/inside.ts'
+import { existsSync, readFileSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { here } from '../../../test/inside.ts'
+import { netnsNamed, requireRoot } from '../../../test/netns.ts'
+import { etcdArguments, startEtcd } from '../etcd/child.ts'
+import { settingsOf, startBare } from './bare.ts'
+import { until } from './node.ts'
+
+requireRoot(t)
+
+const STARTER = `
+const [module, settings] = process.argv.slice(1)
+const { startEtcd } = await import(module)
+const child = await startEtcd(JSON.parse(settings), () => {})
+console.log(child.pid)
+setInterval(() => {}, 1000)
+`
+const alive = (pid: number) =>
+  existsSync(`/proc/${pid}/exe`) && !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'))
+
+t.test('etcd ends with its agent, however that ends, and has no capability', async (t) => {
+  const settings = await settingsOf(t)
+  const ns = netnsNamed(t, here ?? '')
+  const module = join(import.meta.dirname, '..', 'etcd', 'child.js')
+  const agent = ns.spawn(process.execPath, ['--input-type=module', '-e', STARTER, module, JSON.stringify(settings)])
+  const pid = Number(await new Promise((resolve) => agent.stdout?.once('data', (bytes) => resolve(String(bytes)))))
+  await until(() => readFileSync(`/proc/${pid}/cmdline`, 'utf8').startsWith('/usr/bin/etcd'), 'it runs')
+  const status = readFileSync(`/proc/${pid}/status`, 'utf8')
+  t.match(status, /^CapEff:\s+0+$/m)
+  t.match(status, /^NoNewPrivs:\s+1$/m)
+  t.same(readFileSync(`/proc/${pid}/environ`, 'utf8').includes('ETCD_'), false)
+  agent.kill('SIGKILL')
+  await until(() => !alive(pid), 'it is gone')
+})
+
+t.test('one that was left behind is ended before the next', async (t) => {
+  const { settings, session } = await startBare(t)
+  const left = session.pid()
+  process.kill(left, 'SIGSTOP')
+  const child = await startEtcd({ ...settings, state: 'existing' }, () => {})
+  t.teardown(() => child.stop())
+  t.notOk(alive(left))
+  t.ok(alive(child.pid))
+  const { code } = await child.stop()
+  t.equal(code, null, 'asked to end it ends by the signal')
+})
+
+t.test('what is secret is for root alone, and no free text reaches the command line', async (t) => {
+  const settings = await settingsOf(t)
+  for (const file of ['key.pem', 'cert.pem', 'ca.pem']) {
+    t.equal(statSync(join(settings.certificateDir, file)).mode & 0o777, 0o600, file)
+  }
+  await t.rejects(
+    startEtcd({ ...settings, node: 'a,b=https://elsewhere' }, () => {}),
+    /not a node id/,
+  )
+  t.ok(etcdArguments({ ...settings, address: 'fd00::1' }).includes('--listen-peer-urls=https://[fd00::1]:7074'))
+})

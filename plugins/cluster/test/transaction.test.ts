@@ -1,0 +1,159 @@
+import t from 'tap'
+import type { Collection, Row, RowChange } from '../../../core/replication.ts'
+import { system } from '../../../core/state/events.ts'
+import { atOnce } from '../../../dataplane/slices.ts'
+import { fc } from '../../../test/property.ts'
+import { type Etcd, EtcdError } from '../etcd/client.ts'
+import { absent, allUntil, present, unchanged } from '../etcd/words.ts'
+import { childPrefix, decode, encode, parentKey, partsOf, readRowKey, rowKey, uniqueKeys } from '../keys.ts'
+import { carryOut } from '../replicate/outcome.ts'
+import { transactionOf } from '../replicate/transaction.ts'
+
+const pools: Collection = {
+  name: 'pools',
+  key: ['id'],
+  columns: ['id', 'name', 'tenant'],
+  unique: [['name']],
+  parents: [{ collection: 'tenants', columns: ['tenant'] }],
+  serial: ({ tenant }) => (tenant ? [`tenant/${tenant}`] : []),
+}
+const addresses: Collection = {
+  name: 'addresses',
+  key: ['pool', 'ip'],
+  columns: ['pool', 'ip'],
+  parents: [{ collection: 'pools', columns: ['pool'] }],
+}
+const notes: Collection = {
+  name: 'notes',
+  key: ['pool', 'ip', 'n'],
+  columns: ['pool', 'ip', 'n'],
+  parents: [{ collection: 'addresses', columns: ['pool', 'ip'] }],
+}
+const collections = new Map([pools, addresses, notes].map((one) => [one.name, one]))
+
+function build(changes: RowChange[], revisions: Record<string, number> = {}) {
+  const held = { node: 'n1', applied: 50, revisionOf: (key: string) => revisions[key] ?? 0, collections }
+  const { compares, ops, ...rest } = atOnce(transactionOf(held, { area: 'x', origin: system('t'), changes }, 'rid'))
+  const text = ops.map((op) =>
+    'request_put' in op
+      ? `${op.request_put.key}=${op.request_put.value}`
+      : `-${op.request_delete_range.key}${op.request_delete_range.range_end ? '*' : ''}`,
+  )
+  return { compares, ops: text.filter((line) => !line.startsWith('/change/n1=')), all: text, ...rest }
+}
+const pool = (id: number, name: string, tenant: string | null = null): Row => ({ id, name, tenant })
+
+t.test('a new row', async (t) => {
+  const { compares, ops, all, kept } = build([{ collection: pools, after: pool(7, 'a', 't1') }], {
+    '/s/tenant%2Ft1': 9,
+  })
+  t.same(compares, [
+    absent('/r/pools/=7'),
+    present('/r/tenants/t1'),
+    absent('/u/pools/0/a'),
+    unchanged('/s/tenant%2Ft1', 9),
+  ])
+  t.same(ops, ['/r/pools/=7={"id":7,"name":"a","tenant":"t1"}', '/u/pools/0/a=/r/pools/=7', '/s/tenant%2Ft1=rid'])
+  t.match(all.at(-1), /^\/change\/n1=\{"rid":"rid","node":"n1","area":"x"/)
+  t.same(kept, ['/r/pools/=7', '/s/tenant%2Ft1'])
+})
+
+t.test('a changed row gives up what nobody else may have', async (t) => {
+  const change = { collection: pools, before: pool(7, 'a'), after: pool(7, 'b') }
+  const { compares, ops } = build([change], { '/r/pools/=7': 12 })
+  t.same(compares, [unchanged('/r/pools/=7', 12), absent('/u/pools/0/b')])
+  t.same(ops.slice(1), ['/u/pools/0/b=/r/pools/=7', '-/u/pools/0/a'])
+  t.same(build([{ ...change, after: pool(7, 'a', 't1') }]).compares[1], present('/r/tenants/t1'))
+})
+
+t.test('two rows exchange what nobody else may have', async (t) => {
+  const { compares, ops } = build([
+    { collection: pools, before: pool(1, 'a'), after: pool(1, 'b') },
+    { collection: pools, before: pool(2, 'b'), after: pool(2, 'a') },
+  ])
+  t.same(compares, [unchanged('/r/pools/=1', 0), unchanged('/r/pools/=2', 0)])
+  t.same(ops.slice(2), ['/u/pools/0/b=/r/pools/=1', '/u/pools/0/a=/r/pools/=2'])
+})
+
+t.test('a row that goes takes along what goes with it, unless there is something unknown', async (t) => {
+  const { compares, ops, gone, gonePrefixes } = build([{ collection: pools, before: pool(1, 'a') }])
+  t.same(compares, [unchanged('/r/pools/=1', 0), allUntil('/r/addresses/=1/', 50), allUntil('/r/notes/=1/', 50)])
+  t.same(ops, ['-/r/pools/=1', '-/r/addresses/=1/*', '-/r/notes/=1/*', '-/u/pools/0/a'])
+  t.same([gone, gonePrefixes], [['/r/pools/=1'], ['/r/addresses/=1/', '/r/notes/=1/']])
+})
+
+t.test('what rests on a row of the same transaction needs no other proof', async (t) => {
+  const { compares } = build([
+    { collection: pools, after: pool(1, 'a') },
+    { collection: addresses, after: { pool: 1, ip: '10.0.0.1' } },
+  ])
+  t.same(compares, [absent('/r/pools/=1'), absent('/r/addresses/=1/10.0.0.1'), absent('/u/pools/0/a')])
+})
+
+t.test('what is too much for one transaction is refused before anything happens', async (t) => {
+  const many = Array.from({ length: 20_001 }, (_, ip) => ({
+    collection: addresses,
+    after: { pool: 1, ip: String(ip) },
+  }))
+  t.throws(() => build(many), { status: 409, code: 'TOO_LARGE' } as object as Error)
+  const large = [{ collection: addresses, after: { pool: 1, ip: 'x'.repeat(5 << 20) } }]
+  t.throws(() => build(large), { status: 409 } as object as Error)
+})
+
+t.test('keys tell all values apart and lead back to them', async (t) => {
+  const text = fc.string({ unit: 'grapheme', maxLength: 20 })
+  const value = fc.oneof(
+    text,
+    fc.constantFrom('', '/', '=', '=1', '%2F', '..', '~'),
+    fc.integer(),
+    fc.double({ noNaN: true, noDefaultInfinity: true }).map((n) => n + 0),
+    fc.constant(null),
+  )
+  const row = fc.record({ pool: value, ip: value })
+  fc.assert(
+    fc.property(row, row, (one, other) => {
+      const [key, also] = [rowKey(addresses, one), rowKey(addresses, other)]
+      const { collection, values } = readRowKey(key)
+      const same = (a: unknown, b: unknown) => a === b
+      return (
+        /^[!-~]+$/.test(key) &&
+        collection === 'addresses' &&
+        same(values[0], one.pool) &&
+        same(values[1], one.ip) &&
+        (key === also) === (same(one.pool, other.pool) && same(one.ip, other.ip)) &&
+        (key.startsWith(childPrefix('addresses', [other.pool])) || !same(one.pool, other.pool))
+      )
+    }),
+    { numRuns: 300 },
+  )
+  fc.assert(
+    fc.property(text, (name) => decode(encode(name)) === name && partsOf(`/m/${encode(name)}`, '/m/')[0] === name),
+  )
+  t.same(uniqueKeys(pools, pool(1, '')), [], 'no value is shared')
+  t.equal(parentKey(pool(1, 'a'), { collection: 'tenants', columns: ['tenant'] }), undefined)
+})
+
+t.test('the outcome of a transaction whose answer was lost', async (t) => {
+  const etcd = (code: number, kept: string | undefined) =>
+    ({
+      txn: () => Promise.reject(new EtcdError(code, 'lost')),
+      get: async () =>
+        kept === 'silent'
+          ? Promise.reject(new EtcdError(4, 'deadline'))
+          : kept && { key: '', createRevision: 1, modRevision: 77, value: JSON.stringify({ rid: kept }) },
+    }) as unknown as Etcd
+  const outcome = (code: number, kept?: string) =>
+    carryOut(etcd(code, kept), { compares: [], ops: [] }, { node: 'n1', rid: 'mine' })
+  const status = (work: Promise<unknown>) =>
+    work.catch((error: { status: number; message: string }) => `${error.status} ${error.message}`)
+  for (const code of [1, 2, 4, 13, 14]) {
+    t.same(await outcome(code, 'mine'), { succeeded: true, revision: 77 })
+    t.match(
+      await status(outcome(code, 'an earlier one')),
+      /^503 cluster service not available.* may come into force later/,
+    )
+    t.match(await status(outcome(code)), /^503/)
+    t.match(await status(outcome(code, 'silent')), /^503/)
+  }
+  t.match(await status(outcome(8, 'mine')), /^503 .*refused/, 'etcd has refused it: nobody asks')
+})
