@@ -22,8 +22,8 @@ import { watchFiles } from './watch-files.ts'
 /** What is in flight when the agent is told to stop may take this long. */
 const GRACE_MS = 5000
 
-/** Runs until a signal ends it. */
-export async function main(): Promise<void> {
+/** Runs until a signal ends it. `brought` is called when the kernel is brought to the store, and nobody was answered yet. */
+export async function main(brought: () => void): Promise<void> {
   const { values } = parseArgs({
     options: {
       quickstart: { type: 'boolean' },
@@ -67,6 +67,7 @@ export async function main(): Promise<void> {
         ...allowed,
       }),
   })
+  brought()
   const control = await listenControl(agent.app.routing.bind(agent.app), controlSocket(places))
   const stopWatching = [await openNetwork(agent, places), followConfiguration(agent, places)]
   const sayStopping = await followState(agent)

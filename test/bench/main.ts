@@ -21,6 +21,7 @@ import { nat } from './nat.ts'
 import { networks } from './networks.ts'
 import { port } from './port.ts'
 import { portEnd } from './port-end.ts'
+import { start } from './start.ts'
 
 const BENCHES: Readonly<Record<string, (report: Report) => Promise<void>>> = {
   api,
@@ -39,6 +40,7 @@ const BENCHES: Readonly<Record<string, (report: Report) => Promise<void>>> = {
   networks,
   port,
   'port-end': portEnd,
+  start,
 }
 
 const { values, positionals } = parseArgs({

@@ -31,9 +31,9 @@ export function balancerDriver({ standing, ready, settled, prepare, close }: Dri
     const had = table.size > 0
     const done: Passage[] = []
     try {
-      for (const passage of inTurn(diff)) {
-        done.push(passage)
-        await step(table, passage)
+      for (const group of grouped(inTurn(diff))) {
+        done.push(...group)
+        await together(group, (passage) => step(table, passage))
       }
       if (had !== table.size > 0) {
         if (!had) prepare()
@@ -76,6 +76,31 @@ async function step(table: VipTable, { before, after }: Passage): Promise<void> 
 /** What goes makes room for what comes. */
 function inTurn(diff: readonly Passage[]): Passage[] {
   return [...diff.filter(({ after }) => after === undefined), ...diff.filter(({ after }) => after !== undefined)]
+}
+
+/** The kernel waits for running programs with each virtual address that it takes: for that many it waits at once. */
+const GROUP = 64
+
+/** In order; new virtual addresses in groups, since they have nothing to do with each other. */
+function* grouped(diff: readonly Passage[]): Generator<Passage[]> {
+  let group: Passage[] = []
+  for (const passage of diff) {
+    if (passage.before === undefined && group.length < GROUP) {
+      group.push(passage)
+      continue
+    }
+    if (group.length > 0) yield group
+    group = []
+    if (passage.before === undefined) group.push(passage)
+    else yield [passage]
+  }
+  if (group.length > 0) yield group
+}
+
+/** Does all of it, whatever fails, before it throws what failed first. */
+async function together<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {
+  const failed = (await Promise.allSettled(items.map(work))).find(({ status }) => status === 'rejected')
+  if (failed?.status === 'rejected') throw failed.reason
 }
 
 /** An entry as it shall be, when the undoing of a repair asks for the damaged one. */

@@ -83,6 +83,8 @@ export class VipTable {
       ({ backend, generation }) => places.get(backend.id)?.generation !== generation,
     )
     this.#requireRoom(entry)
+    // Others may be put in while the ring is published.
+    this.#indexes.add(index)
     try {
       for (const placed of places.values()) this.#writeRow(entry, index, placed, before?.places.get(placed.backend.id))
       this.#setServed(entry, [...places.values()], [])
@@ -96,7 +98,6 @@ export class VipTable {
       this.#maps.backends.setState(index * LB_PLACES + place, backend.state)
     }
     this.#held.set(entry.key, { entry, index, places })
-    this.#indexes.add(index)
     this.#setServed(entry, [], gone)
     for (const it of gone) this.#clearRow(index, it.place, places)
     if (before === undefined) this.#ended.delete(entry.key)
@@ -109,6 +110,7 @@ export class VipTable {
     this.#setServed(entry, [], fresh)
     for (const { place } of fresh) this.#clearRow(index, place, new Map())
     if (before !== undefined) return
+    this.#indexes.delete(index)
     this.#maps.rings.delete(index)
     this.#maps.labels.delete(vipLabel(index))
     if (entry.port === 0) this.#writeSettings()
