@@ -30,6 +30,8 @@ export interface AgentOptions {
   main?: string
   /** What the host is called; default: as this one. */
   hostname?: string
+  /** A directory that is there, for its state; default: a temporary one. */
+  stateDir?: string
 }
 
 /** Calls as the operator; a body is sent as JSON. Rejects when nothing answers. */
@@ -59,7 +61,7 @@ const START_MS = 60_000 * PATIENCE
 /** Starts the agent in `ns` with temporary places, a token, REST switched on and an evaluation licence. */
 export async function startAgent(t: Scope, options: AgentOptions): Promise<RunningAgent> {
   const { ns, config = {}, licensed = true, rest = false } = options
-  const [stateDir, runDir] = [scratch(t), scratch(t)]
+  const [stateDir, runDir] = [options.stateDir ?? scratch(t), scratch(t)]
   const bpfDir = `/sys/fs/bpf/${ns.name}`
   t.teardown(() => rmSync(bpfDir, { recursive: true, force: true }))
   t.teardown(() => endResponder(join(runDir, 'responder.sock')))

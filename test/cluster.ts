@@ -16,12 +16,16 @@ export interface ClusterNode {
   readonly agent: RunningAgent
   /** Takes its device out of the Ethernet: nothing reaches it any more, and it sees no change of its own device. */
   cut(): void
-  /** The reverse. */
+  /** Has all that goes to it and comes from it pass `bridge`, a bridge of the wire, instead of the Ethernet. */
+  via(bridge: string): void
+  /** Back into the Ethernet. */
   heal(): void
 }
 
 export interface ClusterBed {
   nodes: ClusterNode[]
+  /** Where the Ethernet is, as bridge `br0`. */
+  wire: Netns
   /** Somebody on the same Ethernet who is no node; 10.8.0.254, fd08::254. */
   client: Netns
   /** Calls `node` over TLS from the client, as the operator. */
@@ -34,16 +38,18 @@ export interface ClusterBed {
   ): Promise<Answer>
 }
 
-export interface BedOptions extends Omit<AgentOptions, 'ns' | 'rest' | 'hostname'> {
+export interface BedOptions extends Omit<AgentOptions, 'ns' | 'rest' | 'hostname' | 'stateDir'> {
   /** Family of the addresses that the members know each other by. */
   family?: 4 | 6
+  /** Directory that is there, for the state of a node. */
+  stateDirOf?: (id: string) => string
 }
 
 const addressOf = (n: number, family: 4 | 6) => (family === 4 ? `10.8.0.${n}` : `fd08::${n}`)
 
 /** `count` nodes where clustering is enabled, and no cluster yet. */
 export async function nodesOn(t: Scope, count: number, options: BedOptions = {}): Promise<ClusterBed> {
-  const { family = 4, ...rest } = options
+  const { family = 4, stateDirOf, ...rest } = options
   const wire = netns(t, 'wire')
   wire.run('ip', 'link', 'add', 'br0', 'type', 'bridge')
   wire.run('ip', 'link', 'set', 'br0', 'up')
@@ -61,16 +67,19 @@ export async function nodesOn(t: Scope, count: number, options: BedOptions = {})
     const config = { uplink: 'eth0', cluster_enabled: 'on', cluster_address: address, ...rest.config }
     // Loading programs is the larger part of a start.
     const env = { STRATUM_CLASSIFIER: 'off', STRATUM_BALANCER: 'off', ...rest.env }
-    const agent = await startAgent(t, { ...rest, ns, env, config, hostname: id })
+    const state = stateDirOf && { stateDir: stateDirOf(id) }
+    const agent = await startAgent(t, { ...rest, ...state, ns, env, config, hostname: id })
     const port = (...args: string[]) => wire.run('ip', 'link', 'set', `p${n}`, ...args)
     // Not `down`: then the node's own device would lose its carrier.
-    return { id, address, ns, agent, cut: () => void port('nomaster'), heal: () => void port('master', 'br0') }
+    const via = (bridge: string) => void port('master', bridge)
+    return { id, address, ns, agent, cut: () => void port('nomaster'), via, heal: () => via('br0') }
   }
   const nodes = await Promise.all(Array.from({ length: count }, (_, at) => start(at + 1)))
   client.run('ping', '-n', '-c', '1', '-w', '20', addressOf(1, family))
   const at = (address: string) => (address.includes(':') ? `[${address}]` : address)
   return {
     nodes,
+    wire,
     client,
     ask: (node, method, path, body, headers) =>
       overTls(client, `https://${at(node.address)}:7070`, 60_000)(method, path, body, headers),

@@ -7,6 +7,7 @@ import { parseArgs } from 'node:util'
 import { api } from './api.ts'
 import { bandwidth } from './bandwidth.ts'
 import { bgp } from './bgp.ts'
+import { cluster } from './cluster.ts'
 import { crowd } from './crowd.ts'
 import { dhcp } from './dhcp.ts'
 import { dns } from './dns.ts'
@@ -27,6 +28,7 @@ const BENCHES: Readonly<Record<string, (report: Report) => Promise<void>>> = {
   api,
   bandwidth,
   bgp,
+  cluster,
   crowd,
   dhcp,
   dns,

@@ -9,17 +9,21 @@ const TXN_MS = 2000
 /** Of the question whether it was carried out: the pipeline waits. */
 const ASK_MS = 1000
 
-/** The revision that it made, or that at which it was found outrun. @throws ApiError 503 when it was not taken, or nobody knows */
+/**
+ * The revision that it made, or that at which it was found outrun. Without a majority nobody is asked what became of it: no answer would
+ * come, and everybody would wait for it. @throws ApiError 503 when it was not taken, or nobody knows
+ */
 export async function carryOut(
   etcd: Etcd,
   { compares, ops }: Pick<Transaction, 'compares' | 'ops'>,
   { node, rid }: Pick<ChangeRecord, 'node' | 'rid'>,
+  writable: () => boolean,
 ): Promise<{ succeeded: boolean; revision: number }> {
   try {
     return await etcd.txn(compares, ops, TXN_MS)
   } catch (error) {
     if (!isUncertain(error)) throw refused(error)
-    const revision = await madeAt(etcd, node, rid).catch(() => undefined)
+    const revision = writable() ? await madeAt(etcd, node, rid).catch(() => undefined) : undefined
     if (revision !== undefined) return { succeeded: true, revision }
     throw unavailable(
       'no majority of the members has taken the change; it may come into force later all the same',

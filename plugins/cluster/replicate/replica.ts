@@ -69,7 +69,7 @@ export function openReplica(context: EngineContext, events: ReplicaEvents): Repl
     // What the store holds by now, not what the watch has brought meanwhile.
     const applied = q.self.get()?.revision ?? 0
     const transaction = await stepwise(transactionOf({ node, applied, revisionOf, collections }, change, rid))
-    const { succeeded, revision } = await carryOut(to, transaction, { node, rid })
+    const { succeeded, revision } = await carryOut(to, transaction, { node, rid }, events.writable)
     if (!succeeded) throw new Outrun(following.caughtUp(revision))
     q.made.run({ revision })
     await inSlices(transaction.kept, (key) => void q.keep.run({ key, revision }))

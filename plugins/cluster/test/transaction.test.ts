@@ -142,8 +142,8 @@ t.test('the outcome of a transaction whose answer was lost', async (t) => {
           ? Promise.reject(new EtcdError(4, 'deadline'))
           : kept && { key: '', createRevision: 1, modRevision: 77, value: JSON.stringify({ rid: kept }) },
     }) as unknown as Etcd
-  const outcome = (code: number, kept?: string) =>
-    carryOut(etcd(code, kept), { compares: [], ops: [] }, { node: 'n1', rid: 'mine' })
+  const outcome = (code: number, kept?: string, writable = true) =>
+    carryOut(etcd(code, kept), { compares: [], ops: [] }, { node: 'n1', rid: 'mine' }, () => writable)
   const status = (work: Promise<unknown>) =>
     work.catch((error: { status: number; message: string }) => `${error.status} ${error.message}`)
   for (const code of [1, 2, 4, 13, 14]) {
@@ -156,4 +156,5 @@ t.test('the outcome of a transaction whose answer was lost', async (t) => {
     t.match(await status(outcome(code, 'silent')), /^503/)
   }
   t.match(await status(outcome(8, 'mine')), /^503 .*refused/, 'etcd has refused it: nobody asks')
+  t.match(await status(outcome(1, 'mine', false)), /^503 .* may come into force later/, 'nobody could tell')
 })

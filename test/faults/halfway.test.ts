@@ -1,0 +1,80 @@
+/** Agents that are killed half-way, founding, entering and leaving: MOMENTS, in ms, sets after which times (one by default). */
+import t from 'tap'
+import type { Answer } from '../build.ts'
+import { type ClusterNode, complete, eventually, joinBy, nodesOn, standing, succeeded } from '../cluster.ts'
+import { requireRoot } from '../netns.ts'
+import { alone, enter, isAlone, newCode, same } from './alone.ts'
+
+const P = '/api/v1'
+const MOMENTS = (process.env.MOMENTS ?? '300').split(',').map(Number)
+
+requireRoot(t)
+const { nodes } = await nodesOn(t, 3)
+const [n1, n2, n3] = nodes as [ClusterNode, ClusterNode, ClusterNode]
+
+/** Kills the agent of `node` so long after `work` has begun, whose answer nobody gets. */
+async function killedAfter(node: ClusterNode, ms: number, work: Promise<Answer>): Promise<void> {
+  work.catch(() => {})
+  await new Promise((resolve) => setTimeout(resolve, ms))
+  await node.agent.kill('SIGKILL')
+  await node.agent.restart()
+}
+
+t.test('D100 a node killed while it makes its cluster is in none, or in a whole one', async (t) => {
+  succeeded(await n1.agent.call('POST', `${P}/tenant`, { name: 'first' }))
+  for (const ms of MOMENTS) {
+    await killedAfter(n1, ms, n1.agent.call('POST', '/control/v1/cluster/join-codes', {}))
+    await eventually('it takes changes', async () => {
+      return (await n1.agent.call('POST', `${P}/tenant`, { name: `after ${ms}` })).status === 201
+    })
+    t.match((await n1.agent.call('GET', `${P}/tenant`)).text, /"first"/)
+  }
+})
+
+t.test('D100 a node killed while it enters is a member in the end, or comes by another code', async () => {
+  for (const ms of MOMENTS) {
+    await killedAfter(n2, ms, enter(n2, await newCode(n1)))
+    const entered = await eventually('it is by itself or a member', async () => {
+      if (await isAlone(n2)) return 'alone'
+      const { peers, leader } = await standing(n2)
+      return peers.length === 1 && leader !== '' ? 'member' : undefined
+    })
+    if (entered === 'alone') await joinBy(n1, n2)
+    await complete([n1, n2])
+    await same([n1, n2])
+    succeeded(await n2.agent.call('POST', `${P}/cluster/leave`))
+    await alone(n2)
+    await alone(n1)
+  }
+})
+
+t.test('D101 a node killed while it leaves has left, or is a member still', async () => {
+  for (const node of [n2, n3]) await joinBy(n1, node)
+  await complete(nodes)
+  for (const ms of MOMENTS) {
+    await killedAfter(n3, ms, n3.agent.call('POST', `${P}/cluster/leave`))
+    const after = await eventually('it is by itself or a member', async () => {
+      if (await isAlone(n3)) return 'alone'
+      const { peers, leader } = await standing(n3)
+      return peers.length === 2 && leader !== '' ? 'member' : undefined
+    })
+    if (after === 'member') succeeded(await n3.agent.call('POST', `${P}/cluster/leave`))
+    await alone(n3)
+    await complete([n1, n2])
+    await joinBy(n1, n3)
+    await complete(nodes)
+  }
+  await same(nodes)
+})
+
+t.test('D100 the survivor of two goes on alone by recover', async (t) => {
+  succeeded(await n3.agent.call('POST', `${P}/cluster/leave`))
+  await complete([n1, n2])
+  await n1.agent.kill('SIGKILL')
+  await eventually('n2 has no majority', async () => (await standing(n2)).leader === '')
+  t.equal((await n2.agent.call('POST', `${P}/tenant`, { name: 'no' })).status, 503)
+  succeeded(await n2.agent.call('POST', '/control/v1/cluster/recover'))
+  await eventually('it takes changes', async () => {
+    return (await n2.agent.call('POST', `${P}/tenant`, { name: 'yes' })).status === 201
+  })
+})
