@@ -20,4 +20,4 @@ class Shifted extends Real {
 globalThis.Date = Shifted as DateConstructor
 look()
 process.on('SIGUSR2', look)
-await main()
+await main(() => {})
