@@ -171,7 +171,7 @@ export function openDrift(parts: DriftParts): Drift {
     const { result, differing, found, added, changed, removed } = outcome
     const names = found.map(({ key, state }) => `${key} ${state}`)
     if (!meddled) {
-      log.info({ cause, added, changed, removed }, 'kernel brought to the store')
+      log.info({ cause, added, changed, removed, found: names }, 'kernel brought to the store')
       return
     }
     log.warn(

@@ -14,11 +14,17 @@ import type { Effect } from './model.ts'
 import { type Counted, type Route, type Stream, stream } from './streams.ts'
 
 export const [NODE, CLIENT, VIP] = ['198.51.100.1', '198.51.100.2', '198.51.100.10']
-const [FORWARDED, BALANCED, BESIDE] = [9200, 9100, 9300]
+const [FORWARDED, BALANCED, BESIDE, CONNECTED] = [9200, 9100, 9300, 9400]
+/** Of the VIP, where a connection is answered with `served`. */
+export const TCP_PORT = 81
+/** A device of somebody else stands where this overlay would be. */
+export const TAKEN_VNI = 999
 const counter = { next: 1 }
 
 export interface SoakNode {
   ns: Netns
+  /** On the uplink. */
+  client: Netns
   agent: RunningAgent
   /** What setting up has made, for the model. */
   own: Effect[]
@@ -58,8 +64,12 @@ export async function soakNode(t: Scope): Promise<SoakNode> {
   ]
   const counts = new Map<string, Counted>(routes.map(({ name }) => [name, { sent: 0, received: 0, doubled: 0 }]))
   let streams: Stream[] = []
+  const serve =
+    "require('node:net').createServer((it) => it.on('error', () => {}).end('served')).listen(Number(process.argv[1]))"
+  a.spawn(process.execPath, ['-e', serve, String(CONNECTED)])
   return {
     ns,
+    client,
     agent,
     own,
     counts,
@@ -144,6 +154,7 @@ function furnish(ns: Netns, client: Netns, machines: readonly Machine[]): void {
   ip('link add foreign0 type veth peer name foreign1')
   ip('link set foreign0 up')
   ip('link set foreign1 up')
+  ip(`link add vx${TAKEN_VNI} type veth peer name foreign2`)
   ip('address add 10.250.0.1/24 dev foreign0')
   ip('address add 198.51.100.240/32 dev eth0')
   ip('route add 10.251.0.0/24 via 10.250.0.2 proto static')
@@ -162,6 +173,7 @@ function foreign(ns: Netns): string {
   const read = (command: string) =>
     ns.run('sh', '-c', command).replaceAll(/^\d+: |link\/ether \S+|direct_packets_stat \d+|refcnt \d+/gm, '')
   return [
+    read(`ip -o link show vx${TAKEN_VNI} | sed "s/.*: //"`),
     read(
       'ip -o link show foreign0 | sed "s/.*: //"; ip -o -4 address show foreign0; ip -o address show eth0 | grep 198.51.100.240',
     ),
@@ -212,6 +224,9 @@ async function prepare(ok: Ok, machines: Machine[]): Promise<Effect[]> {
   }
   const admitted = [
     { protocol: 'udp', dest_ip: VIP, dest_port: 80 },
+    { protocol: 'tcp', dest_ip: VIP, dest_port: TCP_PORT },
+    // While bridge_netfilter is on, the default deny drops what backends on br-work answer (plugins/lb/README.md).
+    { protocol: 'tcp', source_ip: '10.20.0.10' },
     { protocol: 'udp', dest_ip: NODE, dest_port: 8000 },
     { protocol: 'udp', source_ip: '10.20.0.0/24', dest_ip: '10.20.0.0/24' },
     { protocol: 'icmp' },
@@ -230,6 +245,21 @@ async function prepare(ok: Ok, machines: Machine[]): Promise<Effect[]> {
   own.push({ of: 'vips', name: 'own', id: 'own', fields: { frontend_ip: VIP } })
   await ok('POST', `${P}/lb/own/backends`, { id: 'own', ip: machines[0]?.ip, port: BALANCED })
   own.push({ of: 'backends', name: 'own', id: 'own/own', fields: { vip: 'own', ip: machines[0]?.ip, healthy: true } })
+  await ok('POST', `${P}/lb`, {
+    id: 'owntcp',
+    frontend_ip: VIP,
+    frontend_port: TCP_PORT,
+    protocol: 'tcp',
+    algorithm: 'maglev',
+  })
+  own.push({ of: 'vips', name: 'owntcp', id: 'owntcp', fields: { frontend_ip: VIP } })
+  await ok('POST', `${P}/lb/owntcp/backends`, { id: 'own', ip: machines[0]?.ip, port: CONNECTED })
+  own.push({
+    of: 'backends',
+    name: 'owntcp',
+    id: 'owntcp/own',
+    fields: { vip: 'owntcp', ip: machines[0]?.ip, healthy: true },
+  })
   const forward = { dest_ip: NODE, dest_port: 8000, target_ip: machines[1]?.ip, target_port: FORWARDED }
   own.push({
     of: 'forwards',

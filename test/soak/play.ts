@@ -2,6 +2,7 @@
 import { once } from 'node:events'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Answer } from '../build.ts'
+import { Broken } from './broken.ts'
 import { kernelDifferences } from './kernel.ts'
 import { type Args, type Kind, P } from './kind.ts'
 import { tenancy } from './kinds/tenancy.ts'
@@ -11,6 +12,9 @@ import { list } from './listing.ts'
 import { MEDDLING } from './meddling.ts'
 import { type Effect, Model } from './model.ts'
 import type { SoakNode } from './node.ts'
+import { Readings } from './readings.ts'
+import { spaceDifferences } from './space.ts'
+import { Told, unexplained } from './told.ts'
 
 /** Plain data, so that a list of them can be printed, shortened and played again. */
 export type Item =
@@ -25,11 +29,6 @@ export type Item =
   /** 1,000 rules come at once, each becomes another, and they go. */
   | { do: 'replace' }
   | { do: 'check' }
-
-/** What a soak is for: something was not as it had to be. */
-export class Broken extends Error {
-  override readonly name = 'Broken'
-}
 
 export const KINDS: Readonly<Record<string, Kind>> = { ...tenancy, ...ways, ...traffic }
 export const BGP_KINDS: Readonly<Record<string, Kind>> = bgp
@@ -49,7 +48,11 @@ export class Player {
   readonly withBgp: boolean
   readonly tally = new Map<string, Tally>()
   readonly faults = new Map<string, number>()
+  readonly #told: Told
+  readonly #readings: Readings
   #foreign: string
+  /** Since the last check. */
+  #since: Item[] = []
   /** What an unanswered change would have done. */
   #open: { effects: Effect[]; what: string } | undefined
   #dying: Promise<unknown> | undefined
@@ -59,6 +62,8 @@ export class Player {
     this.withBgp = withBgp
     this.model.apply(node.own)
     this.#foreign = node.foreign()
+    this.#told = new Told(node.agent)
+    this.#readings = new Readings(node)
   }
 
   /** The agent was killed, and nobody has started it since. */
@@ -68,7 +73,19 @@ export class Player {
     )
   }
 
+  /** @throws Broken with the items since the last check */
   async play(item: Item): Promise<void> {
+    this.#since.push(item)
+    try {
+      await this.#play(item)
+    } catch (error) {
+      if (!(error instanceof Broken)) throw error
+      const items = this.#since.map((one) => JSON.stringify(one)).join('\n')
+      throw new Broken(`${error.message}\nsince the last check:\n${items}`, { cause: error })
+    }
+  }
+
+  async #play(item: Item): Promise<void> {
     if (item.do !== 'change' && item.do !== 'check') this.faults.set(item.do, (this.faults.get(item.do) ?? 0) + 1)
     switch (item.do) {
       case 'change':
@@ -77,12 +94,14 @@ export class Player {
         return this.#kill(item.ms)
       case 'restart':
         await this.#alive()
-        return this.node.agent.restart()
+        await this.node.agent.restart()
+        return this.#booted([])
       case 'reboot':
         await this.#alive()
         await this.check()
         await this.node.pause()
         await this.node.reboot()
+        await this.#forget()
         return this.node.begin()
       case 'meddle':
         await this.#alive()
@@ -98,14 +117,19 @@ export class Player {
   /** The model, what REST lists and what the kernel holds are one, and others have what they had. */
   async check(): Promise<void> {
     await this.#alive()
-    await this.#compareStore()
+    // First of all: whatever else is asked takes time, in which the agent may repair.
     const drift = await this.#drift(true)
     if (drift.body.status !== 'clean') throw new Broken(`the kernel is not as stored: ${drift.text}`)
+    await this.#nothingRepaired()
+    await this.#compareStore()
     const kernel = kernelDifferences(this.node.ns, this.model)
     if (kernel.length > 0) throw new Broken(kernel.join('\n'))
     const foreign = this.node.foreign()
     if (foreign !== this.#foreign)
       throw new Broken(`what is others' was touched:\n${this.#foreign}\nbecame\n${foreign}`)
+    const more = [...(await spaceDifferences(this.node.agent.call)), ...(await this.#readings.differences(this.model))]
+    if (more.length > 0) throw new Broken(more.join('\n'))
+    this.#since = []
   }
 
   async #compareStore(): Promise<void> {
@@ -172,11 +196,42 @@ export class Player {
     await this.#dying
     this.#dying = undefined
     await this.node.agent.restart()
+    await this.#booted(this.#open?.effects.map(({ of }) => of) ?? [])
+  }
+
+  /** Nobody but the soak has a hand in what is ours, so what a pass found is left from a change, or undone by none. */
+  async #nothingRepaired(): Promise<void> {
+    const [drifts, passes] = [this.#told.drifts(), await this.#told.passes()]
+    const all = [...drifts.map((data) => `agent.drift ${data}`), ...passes.map(({ text }) => text)]
+    if (all.length > 0) throw new Broken(`the agent repaired what nobody had changed:\n${all.join('\n')}`)
+  }
+
+  /** What the first pass found may be left from an interrupted change of these collections, or nothing. */
+  async #booted(interrupted: readonly string[]): Promise<void> {
+    for (const pass of await this.#told.passes()) {
+      const { cause, found, text } = pass
+      if (cause !== 'boot') throw new Broken(`the agent repaired what nobody had changed: ${text}`)
+      const left = unexplained(pass, interrupted)
+      if (found.length > 0 && left.length === 0) continue
+      throw new Broken(
+        this.#open
+          ? `${this.#open.what} was interrupted, but a start found more to do than that: ${text}`
+          : `nothing was interrupted, but a start found something to do: ${text}`,
+      )
+    }
+  }
+
+  /** What has been told so far is the soak's doing. */
+  async #forget(): Promise<void> {
+    this.#told.drifts()
+    await this.#told.passes()
   }
 
   async #meddle({ with: how, draw }: Item & { do: 'meddle' }): Promise<void> {
     const act = MEDDLING[how]
     if (act === undefined) return
+    await this.#drift(true)
+    await this.#nothingRepaired()
     if (act.disturbs) await this.node.pause()
     act.meddle(this.node.ns, draw)
     // Half of the time it is told to look, else it finds out by itself.
@@ -188,6 +243,7 @@ export class Player {
       await wait(300)
       told = await this.#drift(true)
     }
+    await this.#forget()
     if (act.disturbs) await this.node.begin()
   }
 

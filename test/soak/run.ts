@@ -3,12 +3,13 @@ import { execFileSync } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { setTimeout as wait } from 'node:timers/promises'
 import { whyNoBgp } from '../frr.ts'
+import { Broken } from './broken.ts'
 import { Dice } from './dice.ts'
 import { others } from './kind.ts'
 import { MEDDLING } from './meddling.ts'
 import type { Model } from './model.ts'
 import { type SoakNode, soakNode } from './node.ts'
-import { BGP_KINDS, Broken, type Item, KINDS, Player, type Tally } from './play.ts'
+import { BGP_KINDS, type Item, KINDS, Player, type Tally } from './play.ts'
 import type { Counted } from './streams.ts'
 
 const CHANGES = 25
@@ -51,6 +52,8 @@ export async function soak(
       const sort = first[rounds] ?? dice.pick(ROUNDS)
       for (const fault of faults(sort, dice)) await play(fault)
       for (let n = 0; n < CHANGES && !player.isDown; n++) {
+        // What changed before shall stand when it starts anew.
+        if (sort === 'restart' && n === CHANGES - 5) await play({ do: 'restart' })
         const change = draw(player, dice, items.length)
         if (change) await play(change)
       }
@@ -101,8 +104,6 @@ function faults(sort: Round, dice: Dice): Item[] {
   switch (sort) {
     case 'kill':
       return [{ do: 'kill', ms: 5 + dice.below(250) }]
-    case 'restart':
-      return [{ do: 'restart' }]
     case 'reboot':
       return [{ do: 'reboot' }]
     case 'replace':

@@ -1,6 +1,7 @@
 /** Zones and records; routes and policy rules; forwards and source NAT; overlays; floating addresses; bridges; BGP. */
 import { another, below, type Kind, numberOf, P, removal, wanted } from '../kind.ts'
 import type { Model } from '../model.ts'
+import { TAKEN_VNI } from '../node.ts'
 
 const table = (n: number) => 100 + (n % 5)
 const vxlan = (model: Model, name: string) => `${P}/vxlan/networks/${model.id('overlays', name)}`
@@ -81,6 +82,12 @@ export const ways: Readonly<Record<string, Kind>> = {
     propose: (_, dice) => ({ subnet: `10.8${dice.below(10)}.0.0/24` }),
     request: (args, name) => ['POST', `${P}/vxlan/networks`, { vni: 1000 + numberOf(name), ...args }],
     effect: (args, name) => [{ of: 'overlays', name, id: `${1000 + numberOf(name)}`, fields: args }],
+  },
+  /** The kernel refuses it when a part of it is in force already: all of it is taken back. */
+  overlay_refused: {
+    propose: (_, dice) => ({ subnet: `10.8${dice.below(10)}.1.0/24` }),
+    request: (args) => ['POST', `${P}/vxlan/networks`, { vni: TAKEN_VNI, ...args }],
+    effect: () => [{ of: 'overlays', name: 'refused', id: `${TAKEN_VNI}`, fields: {} }],
   },
   overlay_gone: removal(
     'overlays',
