@@ -7,7 +7,8 @@
  *
  * As root on Debian it installs the packages of scripts/packages.txt; otherwise it says what is missing and goes on.
  */
-import { execFileSync, spawnSync } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
 import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -18,23 +19,28 @@ const forTests = process.argv.includes('--test')
 const uses = ['run', 'build', ...['test', 'bench'].filter((use) => process.argv.includes(`--${use}`))]
 const say = (line) => process.stderr.write(`setup: ${line}\n`)
 
-function run(command, args, environment = {}) {
-  const { status, error } = spawnSync(command, args, {
-    cwd: root,
-    stdio: ['ignore', 2, 2],
-    env: { ...process.env, ...environment },
+/** What we wait for. Whoever ends us ends that first, so that what is to be put back is put back. */
+let running
+let interrupted = false
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
+  process.on(signal, () => {
+    interrupted = true
+    running?.kill(signal)
   })
-  if (error || status !== 0) {
-    say(`failed: ${command} ${args.join(' ')}${error ? ` (${error.message})` : ''}`)
-    process.exit(1)
-  }
+}
+
+async function run(command, args, environment = {}) {
+  running = spawn(command, args, { cwd: root, stdio: ['ignore', 2, 2], env: { ...process.env, ...environment } })
+  // Rejects when it cannot be started.
+  const [status] = await once(running, 'close')
+  if (interrupted) throw new Error('interrupted')
+  if (status !== 0) throw new Error(`failed: ${command} ${args.join(' ')}`)
 }
 
 function checkNode() {
   const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
   if (major > 20 || (major === 20 && minor >= 19)) return
-  say(`Node ${process.versions.node} is too old: 20.19 or later is needed`)
-  process.exit(1)
+  throw new Error(`Node ${process.versions.node} is too old: 20.19 or later is needed`)
 }
 
 /** Names of the packages that are listed for what we are about to do and not installed. */
@@ -68,19 +74,22 @@ function maskServices(packages) {
   }
 }
 
+const POLICY = '/usr/sbin/policy-rc.d'
+/** By which a later run knows a policy that an earlier one could not take back. */
+const MARK = '# Made by setup of stratum-node while it installs packages; remove it if none runs.'
+
 /** No package may start a service of the distribution: while we install, the policy says no. */
-function withoutServices(work) {
-  const policy = '/usr/sbin/policy-rc.d'
-  const ours = !existsSync(policy)
-  if (ours) writeFileSync(policy, '#!/bin/sh\nexit 101\n', { mode: 0o755 })
+async function withoutServices(work) {
+  const ours = !existsSync(POLICY) || readFileSync(POLICY, 'utf8').includes(MARK)
+  if (ours) writeFileSync(POLICY, `#!/bin/sh\n${MARK}\nexit 101\n`, { mode: 0o755 })
   try {
-    work()
+    await work()
   } finally {
-    if (ours) rmSync(policy, { force: true })
+    if (ours) rmSync(POLICY, { force: true })
   }
 }
 
-function installPackages() {
+async function installPackages() {
   if (!existsSync('/usr/bin/dpkg-query')) {
     say('not a Debian system: install what scripts/packages.txt lists by your own means')
     return
@@ -94,30 +103,30 @@ function installPackages() {
   say(`installing Debian packages: ${missing.join(' ')}`)
   maskServices(missing)
   const quiet = { DEBIAN_FRONTEND: 'noninteractive' }
-  withoutServices(() => {
-    run('apt-get', ['update', '-qq'], quiet)
-    run('apt-get', ['install', '-y', '-qq', '--no-install-recommends', ...missing], quiet)
+  await withoutServices(async () => {
+    await run('apt-get', ['update', '-qq'], quiet)
+    await run('apt-get', ['install', '-y', '-qq', '--no-install-recommends', ...missing], quiet)
   })
 }
 
-function installModules() {
+async function installModules() {
   const marker = join(root, 'node_modules/.package-lock.json')
   const lock = join(root, 'package-lock.json')
   if (existsSync(marker) && statSync(marker).mtimeMs >= statSync(lock).mtimeMs) return
   say('installing node modules (npm ci); better-sqlite3 may be compiled, which takes a minute or two')
-  run('npm', ['ci', '--no-audit', '--no-fund'])
+  await run('npm', ['ci', '--no-audit', '--no-fund'])
 }
 
-checkNode()
-installPackages()
-installModules()
 try {
-  execFileSync('npm', ['run', '--silent', 'build'], { cwd: root, stdio: ['ignore', 2, 2] })
-} catch {
-  say('the build failed; the messages are above')
-  process.exit(1)
-}
-// Fetched here, because tests use nothing beyond this machine.
-if (forTests && process.getuid?.() === 0 && existsSync('/usr/bin/apt-get')) {
-  run(process.execPath, ['build/scripts/test-vm.js', '--fetch'])
+  checkNode()
+  await installPackages()
+  await installModules()
+  await run('npm', ['run', '--silent', 'build'])
+  // Fetched here, because tests use nothing beyond this machine.
+  if (forTests && process.getuid?.() === 0 && existsSync('/usr/bin/apt-get')) {
+    await run(process.execPath, ['build/scripts/test-vm.js', '--fetch'])
+  }
+} catch (error) {
+  say(error.message)
+  process.exitCode = 1
 }

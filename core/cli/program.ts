@@ -5,7 +5,7 @@ import { VERSION } from '../version.ts'
 import { type Ask, type Call, Refused, Unreachable } from './client.ts'
 import type { Lines } from './lines.ts'
 import type { Screen } from './screen.ts'
-import { type OptionValue, UsageError, type Verb, type VerbContext, type VerbOption } from './verb.ts'
+import { harmless, type OptionValue, UsageError, type Verb, type VerbContext, type VerbOption } from './verb.ts'
 
 /** Part of the process contract: tools rely on these. */
 export const EXIT = { ok: 0, refused: 1, usage: 2, unreachable: 3, warning: 4, failure: 5 } as const
@@ -35,7 +35,9 @@ export async function run(argv: readonly string[], verbs: readonly Verb[], outsi
     if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage
     if (!(error instanceof UsageError || error instanceof Refused || error instanceof Unreachable)) throw error
     const json = program.opts().json === true && error instanceof Refused
-    outside.err(json ? `${JSON.stringify(error.body)}\n` : `stratumctl: ${error.message}\n`)
+    outside.err(
+      json ? `${JSON.stringify(error.body)}\n` : `stratumctl: ${error.message.split('\n').map(harmless).join('\n')}\n`,
+    )
     if (error instanceof UsageError) return EXIT.usage
     return error instanceof Refused ? EXIT.refused : EXIT.unreachable
   }

@@ -5,7 +5,7 @@ import type { Config } from '../config.ts'
 import { type ApiError, noSuchPath } from '../errors.ts'
 import type { LicenceView } from '../licence/state.ts'
 import type { GateCounts } from '../observe/counts.ts'
-import { type Peers, passedOf, passOn } from '../transport/elsewhere.ts'
+import { openPassing, type Peers, passedOf } from '../transport/elsewhere.ts'
 import { allowList } from './allow-list.ts'
 import { bearer, type Credentials } from './bearer.ts'
 import { clientOf } from './client.ts'
@@ -86,6 +86,7 @@ export function openGates({
     subsystem: subsystem(states),
   }
   const order = GATES.map((name) => ({ name, gate: gates[name] }))
+  const passOn = openPassing()
   const passedOrder = order
     .filter(({ name }) => !ELSEWHERE.has(name))
     .map(({ name, gate }) => ({ name, gate: name === 'bearer' ? introduced : gate }))

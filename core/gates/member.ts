@@ -6,7 +6,8 @@ import type { Gate } from './gate.ts'
 export const member =
   (peers: ReadonlySet<Peers>): Gate =>
   (call) => {
-    const node = call.path === undefined ? undefined : call.request.headers['x-node']
+    const isOurs = call.path === undefined || !METHODS.has(call.request.method)
+    const node = isOurs ? undefined : call.request.headers['x-node']
     if (node === undefined) return undefined
     const all = [...peers]
     if (all.some((one) => one.self() === node)) return undefined
@@ -21,4 +22,6 @@ export const introduced: Gate = (call) => {
   return call.caller !== undefined || call.request.routeOptions.config.public === true ? undefined : unauthorized()
 }
 
+/** No path has another one, at any member. */
+const METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'])
 const UNKNOWN = new ApiError(404, 'NO_SUCH_MEMBER', 'X-Node: no member of the cluster has this name')

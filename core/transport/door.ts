@@ -18,7 +18,17 @@ const STRANGERS = 'addresses that are not allowed'
  */
 export function guardDoor(
   server: Server,
-  { config, gates, app }: Pick<Agent, 'app'> & { config: Config; gates: Pick<Agent['gates'], 'admits'> },
+  {
+    config,
+    gates,
+    app,
+    shares = () => false,
+  }: Pick<Agent, 'app'> & {
+    config: Config
+    gates: Pick<Agent['gates'], 'admits'>
+    /** Whoever speaks for many callers from one address: counts in all alone. */
+    shares?(address: string): boolean
+  },
 ): void {
   const open = new Map<string, number>()
   let total = 0
@@ -30,7 +40,8 @@ export function guardDoor(
     const from = gates.admits(address) ? key : STRANGERS
     const own = open.get(from) ?? 0
     if (total >= config.int('max_connections')) return { refused: { key: 'max_connections', from } }
-    if (own >= config.int('max_connections_per_ip')) return { refused: { key: 'max_connections_per_ip', from } }
+    if (own >= config.int('max_connections_per_ip') && !shares(address))
+      return { refused: { key: 'max_connections_per_ip', from } }
     total++
     open.set(from, own + 1)
     socket.once('close', () => {

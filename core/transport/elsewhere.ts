@@ -6,9 +6,10 @@
  */
 import type { IncomingHttpHeaders, IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http'
 import { isIP } from 'node:net'
-import { pipeline, type Readable } from 'node:stream'
+import { pipeline } from 'node:stream'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Config } from '../config.ts'
+import { ApiError } from '../errors.ts'
 import { type Client, clientAt, clientOf } from '../gates/client.ts'
 import type { Caller } from '../gates/gate.ts'
 import type { Gates } from '../gates/index.ts'
@@ -29,10 +30,10 @@ export interface PassedCall {
   method: string
   /** Path and query as they came. */
   url: string
-  /** Without those that concern one connection only, the credential and X-Node. */
+  /** Without those that concern one connection only, the credential, X-Node and the length of the body. */
   headers: OutgoingHttpHeaders
-  /** Bytes of the body; undefined for none. */
-  body: Readable | undefined
+  /** undefined for none. */
+  body: Buffer | undefined
   passed: Passed
 }
 
@@ -51,7 +52,7 @@ export interface Elsewhere {
   peers: Set<Peers>
   /**
    * HTTPS for other nodes: asks for certificates of `ca` and hands over who has none as well (`socket.authorized`). Bounded
-   * as the ports of the API are; those that `knows` no address of count as one.
+   * as the ports of the API are; those that `knows` no address of count as one, the others only in all.
    */
   listen(handler: Handler, options: MeshOptions): Promise<RestListener>
   /** Serves a call that the member at the other end has passed on. */
@@ -77,7 +78,8 @@ export function openElsewhere(parts: { config: Config; gates: () => Gates; app: 
     listen: (handler, { knows, ...options }) =>
       listenRest(handler, {
         ...options,
-        guard: (server) => guardDoor(server, { config: parts.config, app: parts.app(), gates: { admits: knows } }),
+        guard: (server) =>
+          guardDoor(server, { config: parts.config, app: parts.app(), gates: { admits: knows }, shares: knows }),
       }),
     serve(request, response, passed) {
       markPassed(request, passed, request.socket.remoteAddress ?? '')
@@ -103,24 +105,50 @@ export function markPassed(request: IncomingMessage, passed: Passed, from: strin
 /** Concern one connection (RFC 9110 §7.6.1). */
 const HOP = ['connection', 'keep-alive', 'proxy-connection', 'te', 'trailer', 'transfer-encoding', 'upgrade']
 /** For the member called alone. */
-const OWN = ['host', 'authorization', 'proxy-authorization', 'cookie', 'expect', 'x-node']
+const OWN = ['content-length', 'host', 'authorization', 'proxy-authorization', 'cookie', 'expect', 'x-node']
 /** What the caller has left is counted by the member called. */
 const RATE = ['ratelimit-limit', 'ratelimit-remaining', 'ratelimit-reset']
 
-/** Hands `request` to its member and that one's answer to the caller. Rejects only before anything was answered. */
-export async function passOn(request: FastifyRequest, reply: FastifyReply, peers: Peers): Promise<void> {
+/** Of one caller's calls so many may be on their way to members; each holds a connection, and its body is in memory. */
+const IN_FLIGHT = 32
+const BODY_LIMIT = 1_048_576
+
+/** What passes calls on, and counts by caller how many are on their way. */
+export function openPassing(): typeof passOn {
+  const flying = new Map<string, number>()
+  return async (request, reply, peers) => {
+    const { key } = clientOf(request.raw.socket)
+    const others = flying.get(key) ?? 0
+    if (others >= IN_FLIGHT)
+      throw new ApiError(429, 'TOO_MANY', 'too many calls for other members at once', { 'retry-after': '1' })
+    flying.set(key, others + 1)
+    reply.raw.once('close', () => {
+      const left = (flying.get(key) ?? 1) - 1
+      if (left > 0) flying.set(key, left)
+      else flying.delete(key)
+    })
+    await passOn(request, reply, peers)
+  }
+}
+
+/**
+ * Hands `request` to its member and that one's answer to the caller. Rejects only before anything was answered. The body is read
+ * first, so that no caller holds a connection between members by being slow.
+ */
+async function passOn(request: FastifyRequest, reply: FastifyReply, peers: Peers): Promise<void> {
   const { raw, caller, member = '', id: requestId } = request
   const client = clientOf(raw.socket)
   const gone = new AbortController()
   // The caller went away: nobody reads the answer any more.
   reply.raw.once('close', () => gone.abort())
+  const body = await bodyOf(raw, reply)
   const answer = await peers.pass(
     member,
     {
       method: request.method,
       url: request.url,
       headers: without(raw.headers, [...HOP, ...OWN]),
-      body: hasBody(raw.headers) ? raw : undefined,
+      body,
       passed: { address: client.address, caller, requestId },
     },
     gone.signal,
@@ -138,12 +166,30 @@ export async function passOn(request: FastifyRequest, reply: FastifyReply, peers
   pipeline(answer, reply.raw, () => {})
 }
 
-const hasBody = (headers: IncomingHttpHeaders): boolean =>
-  headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0
+async function bodyOf(raw: IncomingMessage, reply: FastifyReply): Promise<Buffer | undefined> {
+  const parts: Buffer[] = []
+  let size = 0
+  try {
+    // A stream that is destroyed takes the connection along, and with it the answer.
+    for await (const part of raw.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
+      size += part.length
+      if (size > BODY_LIMIT) break
+      parts.push(part)
+    }
+  } catch (error) {
+    throw new ApiError(400, 'ABORTED', 'the body ended too early', {}, error)
+  }
+  if (size > BODY_LIMIT) {
+    reply.header('connection', 'close')
+    throw new ApiError(413, 'TOO_LARGE', 'body over 1 MiB')
+  }
+  return size === 0 ? undefined : Buffer.concat(parts)
+}
 
-/** Also without what `Connection` names. */
+/** Also without what `Connection` names, unless the end of the body is found by it. */
 function without(headers: IncomingHttpHeaders, names: readonly string[]): OutgoingHttpHeaders {
   const dropped = new Set([...names, ...(headers.connection ?? '').toLowerCase().split(/[\s,]+/)])
+  dropped.delete('content-length')
   return Object.fromEntries(Object.entries(headers).filter(([name]) => !dropped.has(name)))
 }
 

@@ -3,6 +3,7 @@
  * server and client alike (RFC 5280).
  */
 import {
+  createHash,
   createPrivateKey,
   createPublicKey,
   generateKeyPairSync,
@@ -41,6 +42,12 @@ export function makeKey(): { key: string; publicKey: string } {
   const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
   return { key: pem(privateKey, 'pkcs8'), publicKey: pem(publicKey, 'spki') }
 }
+
+/** By which a member is known beside its certificate: SHA-256 of its public key (SubjectPublicKeyInfo), hex. */
+export const fingerprintOf = (key: KeyObject): string =>
+  createHash('sha256')
+    .update(key.export({ type: 'spki', format: 'der' }))
+    .digest('hex')
 
 export const publicKeyOf = (key: string): string => pem(createPublicKey(key), 'spki')
 

@@ -37,7 +37,7 @@ interface Stored {
   /** SHA-256 of the secret, hex. */
   hash: string
   revoked?: true
-  /** Who came by it, and with which key: the same may ask again when the answer was lost. */
+  /** Who came by it, and with which key: the same may ask again when the answer was lost, until it has come. */
   used?: { node: string; publicKey: string }
 }
 
@@ -79,37 +79,48 @@ export async function listCodes(records: Records, now: Date): Promise<JoinCode[]
   return all.sort((a, b) => (a.created_at < b.created_at ? -1 : 1))
 }
 
-/** From its answer on the code admits nobody. @throws ApiError 404; 409 when somebody has come by it; 503 */
+/**
+ * From its answer on nobody comes by the code, not even when an admission fails that is on its way now and gives it back.
+ * @throws ApiError 404; 409 when somebody has come by it, who stays; 503
+ */
 export async function revokeCode(records: Records, id: string): Promise<void> {
-  await change(records, id, (stored) => {
-    if (stored.used)
-      throw conflict('USED', `join code ${id} was used by ${stored.used.node}: remove that member instead`)
-    return { ...stored, revoked: true }
-  })
+  const { used } = await change(records, id, (stored) => ({ ...stored, revoked: true }))
+  if (used) throw conflict('USED', `join code ${id} was used by ${used.node}: remove that member instead`)
+}
+
+/** A node that is removed does not come back by the code that it came by. @throws ApiError 503 */
+export async function revokeCodesOf(records: Records, node: string): Promise<void> {
+  for (const record of await records.list(CODES)) {
+    const { id, used, revoked } = read(record)
+    if (used?.node === node && !revoked) await change(records, id, (stored) => ({ ...stored, revoked: true }))
+  }
 }
 
 /**
- * Uses up the code that `secret` is of, for a node and its key; the same node with the same key may do so again.
+ * Uses up the code that `secret` is of, for a node and its key. While that one is admitted and has not come (`pending`) it may
+ * do so again with the same key: `first` is false then.
  * @throws ApiError 403 whatever is wrong with it; 503
  */
 export async function useCode(
   records: Records,
   secret: string,
   who: { node: string; publicKey: string },
-  now: Date,
-): Promise<JoinCode> {
+  { now, pending }: { now: Date; pending: boolean },
+): Promise<{ code: JoinCode; first: boolean }> {
   const [, id] = /^(jc-[0-9a-f]{12})\.[A-Za-z0-9_-]{43}$/.exec(secret) ?? []
   const found = id === undefined ? undefined : await records.get(codeKey(id))
   const known = found && read(found)
   // Compared in any case, so that it takes as long to hear of an unknown id.
   const same = timingSafeEqual(Buffer.from(known?.hash ?? '0'.repeat(64), 'hex'), hashSecret(secret))
   if (!known || !same) throw notAccepted()
+  let first = true
   const used = await change(records, known.id, (stored) => {
-    const again = stored.used?.node === who.node && stored.used.publicKey === who.publicKey
-    if (Date.parse(stored.expires_at) <= now.getTime() || stored.revoked || (stored.used && !again)) throw notAccepted()
+    first = stored.used === undefined
+    const again = pending && stored.used?.node === who.node && stored.used.publicKey === who.publicKey
+    if (Date.parse(stored.expires_at) <= now.getTime() || stored.revoked || (!first && !again)) throw notAccepted()
     return { ...stored, used: who }
   })
-  return viewOf(used, now)
+  return { code: viewOf(used, now), first }
 }
 
 /** Gives a used code back, when the node that came by it could not be admitted. */

@@ -3,11 +3,12 @@
  * what members agree by. What this node is (`cluster_self`) changes by mutations whose rule does the work, so that no other change comes
  * between; they touch no replicated row, so they are never made twice.
  */
+import { createPublicKey } from 'node:crypto'
 import type { AreaContext } from '../../core/area.ts'
 import { badRequest, conflict } from '../../core/errors.ts'
 import type { Replicator } from '../../core/replication.ts'
 import { authorityIn } from './authority.ts'
-import { certify } from './certificates.ts'
+import { certify, fingerprintOf } from './certificates.ts'
 import { NODE_ID } from './etcd/child.ts'
 import type { Compare, KeyValue, Op } from './etcd/words.ts'
 import { openLife } from './life.ts'
@@ -119,7 +120,8 @@ export function openEngine(context: EngineContext, options: EngineOptions): Engi
     const authority = await authorityIn(own).catch(rethrow)
     // First: a key of another kind admits nobody.
     const certificate = await certify(authority, { node, address, publicKey }, context.now())
-    await membership.renew(own, place(), node, address).catch(rethrow)
+    const key = fingerprintOf(createPublicKey(publicKey))
+    await membership.renew(own, place(), { node, address, key }).catch(rethrow)
     const initialCluster = await membership.initialCluster(own).catch(rethrow)
     return { cluster: identity()?.cluster ?? '', ca: authority.certificate, certificate, initialCluster }
   }

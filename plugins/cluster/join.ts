@@ -9,7 +9,7 @@ import { TLS_MIN_VERSION } from '../../core/transport/tls.ts'
 import { addressOf } from './address.ts'
 import { makeKey } from './certificates.ts'
 import type { Cluster } from './cluster.ts'
-import { type Code, giveBack, placeText, readCode, splitPlace, useCode } from './codes.ts'
+import { type Code, giveBack, placeText, readCode, revokeCodesOf, splitPlace, useCode } from './codes.ts'
 import { type Admission, NODE_ID } from './engine.ts'
 import { unavailable } from './membership.ts'
 import type { JoinCode } from './schemas.ts'
@@ -29,20 +29,28 @@ interface Asked {
 /** At a member: admits whoever presents a code, and signs its key. @throws ApiError 400 | 403 | 409 | 503 */
 export async function admitByCode({ engine, context, told }: Cluster, body: unknown): Promise<Admission> {
   const { secret, node, address, publicKey } = readAsked(body)
-  const code = await useCode(engine.records, secret, { node, publicKey }, context.now())
-  const isNew = engine.standing()?.members.every(({ id }) => id !== node) === true
+  const known = engine.standing()?.members.find(({ id }) => id === node)
+  const when = { now: context.now(), pending: known?.voter === false }
+  const { code, first } = await useCode(engine.records, secret, { node, publicKey }, when)
+  const isNew = known === undefined
   if (isNew) told.add(node)
   let admission: Admission
   try {
     admission = await engine.certify(node, address, publicKey)
   } catch (error) {
     told.delete(node)
-    await giveBack(engine.records, code.id).catch(() => {})
+    if (first) await giveBack(engine.records, code.id).catch(() => {})
     throw error
   }
   const added = { type: 'cluster_member.added', resource: `/cluster/members/${node}`, data: { id: node, address } }
   await tellAdmitted(context, code, isNew ? [added] : [])
   return admission
+}
+
+/** Removes another member, or one that was admitted; it cannot come back by the code that it came by. @throws ApiError 404 | 409 | 503 */
+export async function remove({ engine }: Pick<Cluster, 'engine'>, node: string): Promise<void> {
+  await revokeCodesOf(engine.records, node)
+  await engine.expel(node)
 }
 
 /** The node is admitted, whatever becomes of the event. */

@@ -68,28 +68,43 @@ export interface Place {
  * Admits `node` at `address` as a learner, which counts in no majority. The same again changes nothing.
  * @throws ApiError 409 when the node has another address, or somebody else has this one
  */
-export function admit(etcd: Etcd, { self, peerPort, now }: Place, node: string, address: string): Promise<void> {
-  return alone(etcd, self, async () => {
-    const view = await look(etcd)
-    const record = view.records.get(node)
-    if (record !== undefined && record.address !== address) {
-      throw conflict('MEMBER_EXISTS', `${node} is a member at ${record.address}: remove it first`)
-    }
-    const other = [...view.records].find(([id, { address: taken }]) => id !== node && taken === address)
-    if (other) throw conflict('MEMBER_EXISTS', `${address} is the address of member ${other[0]}`)
-    if (record === undefined) {
-      const fresh: MemberRecord = { address, since: now().toISOString() }
-      // First, so that whoever finds the learner knows whose it is.
-      await etcd.txn([absent(memberKey(node))], [put(memberKey(node), JSON.stringify(fresh))])
-    }
-    if (memberOf(view, node)) return
-    try {
-      await whileUnhealthy(() => etcd.addLearner(peerUrl(address, peerPort)))
-    } catch (error) {
-      if (record === undefined) await etcd.txn([], [remove(memberKey(node))]).catch(() => {})
-      throw stillExpecting(view, error)
-    }
-  })
+export function admit(etcd: Etcd, place: Place, node: string, address: string): Promise<void> {
+  return alone(etcd, place.self, async () => takeIn(etcd, place, await look(etcd), { node, address }))
+}
+
+interface Candidate {
+  node: string
+  address: string
+  /** See MemberRecord. */
+  key?: string
+}
+
+async function takeIn(etcd: Etcd, { peerPort, now }: Place, view: View, candidate: Candidate): Promise<void> {
+  mustFit(view, candidate)
+  const { node, address, key } = candidate
+  const record = view.records.get(node)
+  if (record === undefined || key !== undefined) {
+    const next: MemberRecord = { since: now().toISOString(), ...record, address, ...(key !== undefined && { key }) }
+    // First, so that whoever finds the learner knows whose it is.
+    await etcd.txn([], [put(memberKey(node), JSON.stringify(next))])
+  }
+  if (memberOf(view, node)) return
+  try {
+    await whileUnhealthy(() => etcd.addLearner(peerUrl(address, peerPort)))
+  } catch (error) {
+    if (record === undefined) await etcd.txn([], [remove(memberKey(node))]).catch(() => {})
+    throw stillExpecting(view, error)
+  }
+}
+
+/** @throws ApiError 409 */
+function mustFit({ records }: View, { node, address }: Candidate): void {
+  const record = records.get(node)
+  if (record !== undefined && record.address !== address) {
+    throw conflict('MEMBER_EXISTS', `${node} is a member at ${record.address}: remove it first`)
+  }
+  const other = [...records].find(([id, { address: taken }]) => id !== node && taken === address)
+  if (other) throw conflict('MEMBER_EXISTS', `${address} is the address of member ${other[0]}`)
 }
 
 /** etcd 3.4 has one learner at a time. */
@@ -103,11 +118,16 @@ function stillExpecting({ members }: View, error: unknown): unknown {
  * Before `node` comes with an empty store: a learner that has run before is admitted anew, because etcd counts on what a
  * member has once acknowledged. @throws ApiError 409 when it is a full member
  */
-export async function renew(etcd: Etcd, place: Place, node: string, address: string): Promise<void> {
-  const member = memberOf(await look(etcd), node)
-  if (member && !member.isLearner) throw conflict('MEMBER_EXISTS', `${node} is a member already: remove it first`)
-  if (member?.name) await whileUnhealthy(() => etcd.removeMember(member.ID))
-  await admit(etcd, place, node, address)
+export function renew(etcd: Etcd, place: Place, candidate: Candidate): Promise<void> {
+  const { node } = candidate
+  return alone(etcd, place.self, async () => {
+    const view = await look(etcd)
+    const member = memberOf(view, node)
+    if (member && !member.isLearner) throw conflict('MEMBER_EXISTS', `${node} is a member already: remove it first`)
+    mustFit(view, candidate)
+    if (member?.name) await whileUnhealthy(() => etcd.removeMember(member.ID))
+    await takeIn(etcd, place, member?.name ? await look(etcd) : view, candidate)
+  })
 }
 
 /** `<node>=<peer URL>,…` of all, for the member that comes. */
@@ -159,14 +179,14 @@ export async function promoteReady(etcd: Etcd, { members }: View): Promise<void>
 export const memberOf = ({ members }: View, node: string): Member | undefined =>
   members.find(({ id }) => id === node)?.raft
 
-/** Notes that this node has come: until then others have nothing to lose by its going. */
-export async function arrive(etcd: Etcd, self: string): Promise<void> {
+/** Notes that this node, of this key, has come: until then others have nothing to lose by its going. */
+export async function arrive(etcd: Etcd, self: string, key: string): Promise<void> {
   const found = await etcd.get(memberKey(self))
   const record = found && (JSON.parse(found.value) as MemberRecord)
-  if (record === undefined || record.joined) return
+  if (record === undefined || (record.joined && record.key === key)) return
   await etcd.txn(
     [unchanged(memberKey(self), found?.modRevision ?? 0)],
-    [put(memberKey(self), JSON.stringify({ ...record, joined: true }))],
+    [put(memberKey(self), JSON.stringify({ ...record, joined: true, key }))],
   )
 }
 

@@ -10,7 +10,7 @@ import { addressOf } from './address.ts'
 import { type Cluster, clusterOf, statusOf, summaryOf } from './cluster.ts'
 import { encodeCode, listCodes, makeCode, revokeCode } from './codes.ts'
 import { countsOf } from './counts.ts'
-import { codeFor, joinByCode } from './join.ts'
+import { codeFor, joinByCode, remove } from './join.ts'
 import * as schema from './schemas.ts'
 
 const AREA = 'cluster'
@@ -122,7 +122,7 @@ export function routes(app: TypedApp): void {
       }
       if (engine.standing()?.members.some((one) => one.id === id) !== true) throw notFound('member', id)
       told.add(id)
-      await engine.expel(id).catch((error: unknown) => {
+      await remove(cluster(), id).catch((error: unknown) => {
         told.delete(id)
         throw error
       })

@@ -1,7 +1,9 @@
 /** A member's etcd, and what lives on it: rows and blocks that members share, the look at how they stand, upkeep. */
+import { createPublicKey } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import { refreshCertificate } from './authority.ts'
 import { openBlocks } from './blocks.ts'
+import { fingerprintOf } from './certificates.ts'
 import type { EngineContext, EngineOptions } from './engine.ts'
 import type { EtcdSettings } from './etcd/child.ts'
 import { openSession, type Session } from './etcd/session.ts'
@@ -88,7 +90,8 @@ export function openRunning(
     blocks.start(own)
     await watching.start(own, me)
     // Should that fail, the next start tries again.
-    void membership.arrive(own, me.node).catch(problem('say that it has come'))
+    const key = ownKey(files)
+    if (key !== undefined) void membership.arrive(own, me.node, key).catch(problem('say that it has come'))
     void blocks.exchange().catch(problem('take over the blocks of others'))
   }
 
@@ -107,6 +110,11 @@ export function openRunning(
   }
 
   return { replica, watching, session: () => session, run, live, stop }
+}
+
+function ownKey(files: Files): string | undefined {
+  const tls = files.tls()
+  return tls && fingerprintOf(createPublicKey(tls.key))
 }
 
 const LINES = 30

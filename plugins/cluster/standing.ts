@@ -8,6 +8,8 @@ export interface Peer {
   id: string
   address: string
   voter: boolean
+  /** Of its key (`fingerprintOf`); undefined: nobody can show that it is this member. */
+  key?: string | undefined
   online: boolean
   lastSeen: Date | undefined
 }
@@ -30,6 +32,8 @@ export interface MemberRecord {
   since: string
   /** It has come and taken the rows over. */
   joined?: boolean
+  /** Of its key (`fingerprintOf`); none until it asks for a certificate. */
+  key?: string
 }
 
 /** What etcd says of its members. */
@@ -93,6 +97,7 @@ export function standingOf(self: string, cluster: string, view: View, seen: Read
         id,
         address: view.records.get(id)?.address ?? hostIn(raft.peerURLs[0] ?? 'http://[::]'),
         voter: !raft.isLearner,
+        key: view.records.get(id)?.key,
         online: id === self || (led && live.has(id)),
         lastSeen: seen.get(id),
       }))

@@ -1,6 +1,7 @@
 /** What falls to the leader now and then: to forget who never came, and codes that nobody asks about any more. */
 import type { Cluster } from './cluster.ts'
 import { forgetOld } from './codes.ts'
+import { remove } from './join.ts'
 import { MEMBERS, partsOf } from './keys.ts'
 import type { MemberRecord } from './standing.ts'
 
@@ -20,6 +21,6 @@ export async function tidy({ engine, context: { log, now } }: Tidied): Promise<v
     const votes = standing.members.find((one) => one.id === id)?.voter === true
     if (votes || now().getTime() - Date.parse(since) < ADMISSION_MS) continue
     log.warn({ node: id, since }, 'an admitted node did not come within an hour: its admission is withdrawn')
-    await engine.expel(id)
+    await remove({ engine }, id)
   }
 }

@@ -3,7 +3,7 @@ import type { EventDraft, Stop } from '../../core/area.ts'
 import { system } from '../../core/state/events.ts'
 import type { RestListener } from '../../core/transport/listener.ts'
 import { type Cluster, peersOf, roleOf } from './cluster.ts'
-import { admitByCode } from './join.ts'
+import { admitByCode, remove } from './join.ts'
 import { openDoor } from './mesh/door.ts'
 import type { Peer, Status } from './schemas.ts'
 import { tidy } from './tidy.ts'
@@ -116,7 +116,7 @@ export function startUpkeep(cluster: Cluster): Stop {
   /** Only of one that does not vote yet: a member leaves by itself. */
   async function withdraw(node: string): Promise<object> {
     const member = engine.standing()?.members.find(({ id }) => id === node)
-    if (member && !member.voter) await engine.expel(node)
+    if (member && !member.voter) await remove(cluster, node)
     return { status: 'withdrawn' }
   }
 

@@ -1,5 +1,5 @@
 /** Commands of the cluster. */
-import { columns, path, UsageError, type Verb } from '../../core/cli/verb.ts'
+import { columns, harmless, path, UsageError, type Verb } from '../../core/cli/verb.ts'
 import type { JoinCode, Status, Summary } from './schemas.ts'
 
 type Standing = Summary & Status & { off?: string }
@@ -80,7 +80,7 @@ export const verbs: readonly Verb[] = [
         await call('PUT', '/control/v1/config/cluster_enabled', { value: 'on' })
       }
       const answer = await call<{ node_id: string; cluster: string }>('POST', '/control/v1/cluster/join', { code })
-      print(answer, `${answer.node_id} is a member of cluster ${answer.cluster}`)
+      print(answer, harmless(`${answer.node_id} is a member of cluster ${answer.cluster}`))
     },
   },
   {

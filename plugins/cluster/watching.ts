@@ -96,7 +96,16 @@ export function openWatching(
       ? standingOf(node, cluster, view, seen)
       : standingFrom(node, cluster, address, queries(read).members.all())
     for (const { id, online } of standing.members) if (online && id !== node) seen.set(id, now())
-    of.standing = { ...standing, members: standing.members.map((peer) => ({ ...peer, lastSeen: seen.get(peer.id) })) }
+    // An etcd that says nothing for a moment has not forgotten whose key is whose.
+    const keyOf = (id: string) => before?.members.find((peer) => peer.id === id)?.key
+    of.standing = {
+      ...standing,
+      members: standing.members.map((peer) => ({
+        ...peer,
+        key: view ? peer.key : keyOf(peer.id),
+        lastSeen: seen.get(peer.id),
+      })),
+    }
     // What waits for a majority would wait until its deadline.
     if (before?.writable && !standing.writable) of.etcd.cancelWaiting()
     if (view) remember(of.me, of.standing)

@@ -78,5 +78,10 @@ t.test('nothing is torn down under an agent that runs', async (t) => {
     code: 1,
     err: /another agent \(pid \d+\) runs.*stop it first/,
   })
+  // Nor where its state is elsewhere than the caller believes.
+  t.match(await ctl('teardown --yes', '', { ...environment, STRATUM_STATE_DIR: agent.runDir }), {
+    code: 1,
+    err: /an agent answers at .*stop it first/,
+  })
   t.match(ns.run('nft', 'list', 'tables'), /table inet stratum/)
 })

@@ -8,11 +8,14 @@ import { ApiError, badRequest, forbidden, noSuchPath } from '../../../core/error
 import { clientAt } from '../../../core/gates/client.ts'
 import { decodePassed, type Elsewhere } from '../../../core/transport/elsewhere.ts'
 import type { RestListener } from '../../../core/transport/listener.ts'
+import { fingerprintOf } from '../certificates.ts'
 import { CALLER, PASS } from './peers.ts'
 
 export interface DoorMember {
   id: string
   address: string
+  /** Of its key (`fingerprintOf`). */
+  key?: string | undefined
 }
 
 export interface DoorParts {
@@ -70,11 +73,16 @@ export function openDoor(parts: DoorParts): Promise<RestListener> {
 const NOT_A_MEMBER = forbidden('NOT_A_MEMBER', 'forbidden: for members of the cluster only')
 const DEFECT = new ApiError(500, 'INTERNAL', 'internal error')
 
-/** A removed member's certificate is good until it expires: what counts is who is a member now. */
+/**
+ * What counts is who is a member now, and whose key is whose: a removed member's certificate is good until it expires, and
+ * whoever was a member could have signed others with any name.
+ */
 function memberBehind(socket: TLSSocket, { members }: DoorParts): string | undefined {
   if (!socket.authorized) return undefined
-  const name = socket.getPeerCertificate().subject?.CN
-  return [...members()].find(({ id }) => id === name)?.id
+  const shown = socket.getPeerX509Certificate()
+  if (shown === undefined) return undefined
+  const fingerprint = fingerprintOf(shown.publicKey)
+  return [...members()].find(({ key }) => key === fingerprint)?.id
 }
 
 /** What is no code counts as a failed authentication of the address that it comes from. */
@@ -94,10 +102,15 @@ async function judgedJoin(request: IncomingMessage, { elsewhere: { lockout }, jo
 async function bodyOf(request: IncomingMessage): Promise<unknown> {
   const parts: Buffer[] = []
   let size = 0
-  for await (const part of request as AsyncIterable<Buffer>) {
-    size += part.length
-    if (size > BODY_LIMIT) throw new ApiError(413, 'TOO_LARGE', 'body over 16 KiB')
-    parts.push(part)
+  try {
+    for await (const part of request as AsyncIterable<Buffer>) {
+      size += part.length
+      if (size > BODY_LIMIT) throw new ApiError(413, 'TOO_LARGE', 'body over 16 KiB')
+      parts.push(part)
+    }
+  } catch (error) {
+    // A stranger that breaks off is no defect, and nothing for the log.
+    throw error instanceof ApiError ? error : badRequest('the body ended too early')
   }
   try {
     return JSON.parse(Buffer.concat(parts).toString())

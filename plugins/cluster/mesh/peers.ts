@@ -1,9 +1,11 @@
 /** Calls that this node passes on: HTTPS to the door of the member named, which is known by its certificate. */
-import type { IncomingMessage } from 'node:http'
+import { X509Certificate } from 'node:crypto'
+import type { IncomingMessage, OutgoingHttpHeaders } from 'node:http'
 import https from 'node:https'
-import { pipeline } from 'node:stream'
+import { checkServerIdentity } from 'node:tls'
 import { encodePassed, type PassedCall, type Peers } from '../../../core/transport/elsewhere.ts'
 import { TLS_MIN_VERSION } from '../../../core/transport/tls.ts'
+import { fingerprintOf } from '../certificates.ts'
 import type { Engine, Peer } from '../engine.ts'
 import { unavailable } from '../membership.ts'
 
@@ -31,20 +33,29 @@ export interface OwnPeers extends Peers {
 export type PeerEngine = Pick<Engine, 'self' | 'standing' | 'tls' | 'onChange'>
 type Material = NonNullable<ReturnType<Engine['tls']>>
 
+/**
+ * Node sends the body of a method that has none by custom (GET, DELETE, OPTIONS) as it is, without saying where it ends, and what
+ * the caller wrote there would be read as a call of this member (RFC 9112 §11.2).
+ */
+const framing = ({ body }: PassedCall): OutgoingHttpHeaders =>
+  body === undefined ? {} : { 'content-length': body.length }
+
 export function openPeers(engine: PeerEngine, port: number, counts: PassCounts): OwnPeers {
   let agents = new Map<string, https.Agent>()
   let material: Material | undefined
   const find = (node: string) => engine.standing()?.members.find(({ id }) => id === node && id !== engine.self)
 
+  const ownAddress = () => engine.standing()?.members.find(({ id }) => id === engine.self)?.address
+
   /** Connections are kept by member, and made anew with another certificate or address. */
-  function agentFor({ id, address }: Peer, tls: Material): https.Agent {
+  function agentFor({ id, address, key: fingerprint }: Peer, tls: Material): https.Agent {
     if (material?.certificate !== tls.certificate) forget()
     material = tls
-    const key = `${id} ${address}`
+    const key = `${id} ${address} ${fingerprint}`
     const { ca, certificate: cert, key: own } = tls
     const agent =
       agents.get(key) ??
-      // What the door shows must be the certificate of this very member.
+      // What the door shows must be the certificate of this very member, and its key the one that it was admitted with.
       new https.Agent({
         keepAlive: true,
         timeout: IDLE_MS,
@@ -53,6 +64,11 @@ export function openPeers(engine: PeerEngine, port: number, counts: PassCounts):
         cert,
         key: own,
         servername: id,
+        checkServerIdentity: (name, shown) =>
+          checkServerIdentity(name, shown) ??
+          (fingerprintOf(new X509Certificate(shown.raw).publicKey) === fingerprint
+            ? undefined
+            : new Error(`this is not the key of ${id}`)),
         minVersion: TLS_MIN_VERSION,
       })
     agents.set(key, agent)
@@ -70,10 +86,12 @@ export function openPeers(engine: PeerEngine, port: number, counts: PassCounts):
       const request = https.request({
         agent: agentFor(peer, tls),
         host: peer.address,
+        // The address that the others' firewalls and bounds know this node by.
+        localAddress: ownAddress(),
         port,
         method,
         path: PASS + call.url,
-        headers: { ...headers, host: peer.id, [CALLER]: encodePassed(call.passed) },
+        headers: { ...headers, ...framing(call), host: peer.id, [CALLER]: encodePassed(call.passed) },
         signal,
       })
       let connected = false
@@ -107,8 +125,7 @@ export function openPeers(engine: PeerEngine, port: number, counts: PassCounts):
         const may = connected && method !== 'GET' && method !== 'HEAD' ? '; what was asked may have been done' : ''
         reject(unavailable(`member ${peer.id} does not answer${may}`, error))
       })
-      if (body === undefined) request.end()
-      else pipeline(body, request, () => {})
+      request.end(body)
     })
   }
 

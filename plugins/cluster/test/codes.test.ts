@@ -10,6 +10,7 @@ import {
   placeText,
   readCode,
   revokeCode,
+  revokeCodesOf,
   splitPlace,
   useCode,
 } from '../codes.ts'
@@ -17,6 +18,9 @@ import { memoryRecords } from './records.ts'
 
 const NOW = new Date('2026-01-01T00:00:00Z')
 const later = (seconds: number) => new Date(NOW.getTime() + seconds * 1000)
+const AT = { now: NOW, pending: false }
+/** While who came by the code is admitted and has not come. */
+const PENDING = { now: NOW, pending: true }
 const BY = { kind: 'cli', label: 'root' } as const
 const who = (node: string, publicKey = `key of ${node}`) => ({ node, publicKey })
 const REFUSED = { status: 403, message: /^the join code is not accepted: / }
@@ -38,14 +42,40 @@ t.test('cluster-08 D99 a code is listed by its record, without the secret', asyn
 t.test('D99 a code is good once; the same node with the same key may ask again', async (t) => {
   const records = memoryRecords()
   const { record, secret } = await makeCode(records, BY, { ttlSeconds: 60, now: NOW })
-  t.match(await useCode(records, secret, who('n2'), NOW), { id: record.id, state: 'used', used_by: 'n2' })
-  await useCode(records, secret, who('n2'), NOW)
+  t.match(await useCode(records, secret, who('n2'), AT), {
+    code: { id: record.id, state: 'used', used_by: 'n2' },
+    first: true,
+  })
+  t.match(await useCode(records, secret, who('n2'), PENDING), { first: false })
+  await t.rejects(useCode(records, secret, who('n2'), AT), REFUSED, 'it has come, or was removed')
   for (const other of [who('n3'), who('n2', 'another key')])
-    await t.rejects(useCode(records, secret, other, NOW), REFUSED)
+    await t.rejects(useCode(records, secret, other, PENDING), REFUSED)
   t.match(await listCodes(records, later(61)), [{ state: 'used', used_by: 'n2' }])
-  await t.rejects(revokeCode(records, record.id), { status: 409, message: /used by n2/ })
   await giveBack(records, record.id)
-  await useCode(records, secret, who('n3'), NOW)
+  await useCode(records, secret, who('n3'), AT)
+})
+
+t.test('D99 a code that is revoked while it is being used stays so when the admission fails', async (t) => {
+  const records = memoryRecords()
+  const { record, secret } = await makeCode(records, BY, { ttlSeconds: 60, now: NOW })
+  await useCode(records, secret, who('n2'), AT)
+  await t.rejects(revokeCode(records, record.id), { status: 409, message: /used by n2/ })
+  t.match(await listCodes(records, NOW), [{ state: 'used' }])
+  await giveBack(records, record.id)
+  t.match(await listCodes(records, NOW), [{ state: 'revoked' }])
+  await t.rejects(useCode(records, secret, who('n2'), PENDING), REFUSED)
+})
+
+t.test('D101 the code of a node that is removed is over, those of others are not', async (t) => {
+  const records = memoryRecords()
+  const make = async () => makeCode(records, BY, { ttlSeconds: 60, now: NOW })
+  const [gone, other, fresh] = [await make(), await make(), await make()]
+  await useCode(records, gone.secret, who('n2'), AT)
+  await useCode(records, other.secret, who('n3'), AT)
+  await revokeCodesOf(records, 'n2')
+  await t.rejects(useCode(records, gone.secret, who('n2'), PENDING), REFUSED)
+  await useCode(records, other.secret, who('n3'), PENDING)
+  await useCode(records, fresh.secret, who('n2'), AT)
 })
 
 t.test('cluster-09 whatever is wrong with a code, the answer is the same', async (t) => {
@@ -58,8 +88,8 @@ t.test('cluster-09 whatever is wrong with a code, the answer is the same', async
     (await listCodes(records, NOW)).find(({ id }) => id === revoked.record.id),
     { state: 'revoked' },
   )
-  await t.rejects(useCode(records, revoked.secret, who('n2'), NOW), REFUSED)
-  await t.rejects(useCode(records, old.secret, who('n2'), later(60)), REFUSED)
+  await t.rejects(useCode(records, revoked.secret, who('n2'), AT), REFUSED)
+  await t.rejects(useCode(records, old.secret, who('n2'), { now: later(60), pending: false }), REFUSED)
   t.match(await listCodes(records, later(60)), [{}, {}, {}])
   const [id, word = ''] = good.secret.split('.')
   const wrong = [
@@ -71,15 +101,15 @@ t.test('cluster-09 whatever is wrong with a code, the answer is the same', async
     `${good.secret}x`,
     `../${good.secret}`,
   ]
-  for (const secret of wrong) await t.rejects(useCode(records, secret, who('n2'), NOW), REFUSED, secret)
+  for (const secret of wrong) await t.rejects(useCode(records, secret, who('n2'), AT), REFUSED, secret)
   await t.rejects(revokeCode(records, 'jc-000000000000'), /not found/)
-  await useCode(records, good.secret, who('n2'), NOW)
+  await useCode(records, good.secret, who('n2'), AT)
 })
 
 t.test('D99 of many that come by one code at once, one is admitted', async (t) => {
   const records = memoryRecords()
   const { secret } = await makeCode(records, BY, { ttlSeconds: 60, now: NOW })
-  const tries = Array.from({ length: 20 }, (_, n) => useCode(records, secret, who(`n${n}`), NOW))
+  const tries = Array.from({ length: 20 }, (_, n) => useCode(records, secret, who(`n${n}`), AT))
   const outcomes = await Promise.allSettled(tries)
   t.equal(outcomes.filter(({ status }) => status === 'fulfilled').length, 1)
 })

@@ -1,10 +1,11 @@
 /** Two agents in this process, of which one passes calls on to the other through its door, without a cluster behind them. */
+import { X509Certificate } from 'node:crypto'
 import { once } from 'node:events'
 import https from 'node:https'
 import type { RestListener } from '../../../core/transport/listener.ts'
 import { type Answer, type BuildAgentOptions, type BuiltAgent, buildAgent, TOKEN } from '../../../test/build.ts'
 import type { Scope } from '../../../test/netns.ts'
-import { certify, makeAuthority, makeKey } from '../certificates.ts'
+import { certify, fingerprintOf, makeAuthority, makeKey } from '../certificates.ts'
 import { type DoorParts, openDoor } from '../mesh/door.ts'
 import { openPeers, type PassCounts } from '../mesh/peers.ts'
 import type { Standing } from '../standing.ts'
@@ -27,6 +28,10 @@ export interface Mesh {
   counts: PassCounts
   /** What `n1` believes of `n2`; listeners are told. */
   setOnline(online: boolean): void
+  /** What `n1` shows. */
+  own: Material
+  /** From now on `n1` knows `n2` by another key. */
+  otherKey(): void
   /** A certificate of the cluster for a node, or of another authority. */
   material(node: string, foreign?: boolean): Promise<Material>
   /** Calls `n1` from `from`, for `n2` unless the headers say otherwise. */
@@ -60,12 +65,13 @@ export async function mesh(t: Scope, options: MeshTestOptions = {}): Promise<Mes
     return { ca: by.certificate, key, certificate: await certify(by, { node, address: ADDRESS, publicKey }, now) }
   }
   const [own, other] = [await material('n1'), await material('n2')]
+  const fingerprint = ({ certificate }: Material) => fingerprintOf(new X509Certificate(certificate).publicKey)
   const parts: DoorParts = {
     elsewhere: b.agent.elsewhere,
     address: ADDRESS,
     port: 0,
     tls: other,
-    members: () => [{ id: 'n1', address: ADDRESS }],
+    members: () => [{ id: 'n1', address: ADDRESS, key: fingerprint(own) }],
     join: options.join ?? (async () => ({})),
     withdraw: async (node) => ({ node }),
     problem: (error) => {
@@ -77,6 +83,7 @@ export async function mesh(t: Scope, options: MeshTestOptions = {}): Promise<Mes
   const port = Number(door.where.split(':').at(-1))
 
   let online = true
+  let known = fingerprint(other)
   const listeners = new Set<() => void>()
   const peer = { address: ADDRESS, voter: true, lastSeen: undefined }
   const standing = (): Standing => ({
@@ -86,7 +93,7 @@ export async function mesh(t: Scope, options: MeshTestOptions = {}): Promise<Mes
     isLeader: true,
     members: [
       { id: 'n1', online: true, ...peer },
-      { id: 'n2', online, ...peer },
+      { id: 'n2', online, ...peer, key: known },
     ],
   })
   const counts = { answered: 0, unreachable: 0 }
@@ -114,6 +121,10 @@ export async function mesh(t: Scope, options: MeshTestOptions = {}): Promise<Mes
     door,
     counts,
     material,
+    own,
+    otherKey() {
+      known = fingerprint(own)
+    },
     setOnline(next) {
       online = next
       for (const listener of listeners) listener()

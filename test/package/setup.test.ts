@@ -1,0 +1,63 @@
+/** `scripts/setup.mjs`, with programs in place of those that would change this machine, in a mount namespace of its own. */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { scratch } from '../build.ts'
+import { eventually } from '../cluster.ts'
+import { requireRoot, type Scope } from '../netns.ts'
+
+requireRoot(t)
+const SETUP = join(import.meta.dirname, '..', '..', '..', 'scripts', 'setup.mjs')
+
+/** Starts it where `apt-get` is `apt` (a shell script), nothing is installed, and /usr/sbin holds nothing. */
+function setup(t: Scope, apt: string) {
+  const dir = scratch(t)
+  const [programs, sbin] = [join(dir, 'bin'), join(dir, 'sbin')]
+  for (const folder of [programs, sbin]) mkdirSync(folder)
+  const contents = { 'apt-get': apt, 'dpkg-query': 'exit 0', systemctl: 'exit 0', npm: 'exit 0' }
+  for (const [name, script] of Object.entries(contents)) {
+    writeFileSync(join(programs, name), `#!/bin/sh\n${script}\n`, { mode: 0o755 })
+  }
+  const policy = join(sbin, 'policy-rc.d')
+  const inside = 'mount --bind "$1" /usr/sbin && PATH="$2:$PATH" exec "$3" "$4"'
+  const start = () =>
+    spawn('unshare', ['-m', 'sh', '-c', inside, 'sh', sbin, programs, process.execPath, SETUP], {
+      stdio: 'ignore',
+    })
+  return { policy, start, marker: join(programs, 'started') }
+}
+
+t.test('no policy against services stays when a package cannot be installed', async (t) => {
+  const { policy, start } = setup(t, 'exit 1')
+  t.same(await once(start(), 'close'), [1, null])
+  t.notOk(existsSync(policy))
+})
+
+t.test('nor when it is interrupted', async (t) => {
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    const { policy, start, marker } = setup(t, `touch "\${0%/*}/started"; exec sleep 60`)
+    const child = start()
+    await eventually('packages are being installed', async () => existsSync(marker))
+    t.match(readFileSync(policy, 'utf8'), /exit 101/)
+    child.kill(signal)
+    t.same(await once(child, 'close'), [1, null], signal)
+    t.notOk(existsSync(policy))
+  }
+})
+
+t.test('what a killed one left is taken back by the next; that of somebody else stays', async (t) => {
+  const { policy, start, marker } = setup(t, `touch "\${0%/*}/started"; until [ -e "\${0%/*}/go" ]; do sleep 0.1; done`)
+  const killed = start()
+  await eventually('packages are being installed', async () => existsSync(marker))
+  killed.kill('SIGKILL')
+  await once(killed, 'exit')
+  t.ok(existsSync(policy))
+  writeFileSync(join(marker, '..', 'go'), '')
+  t.same(await once(start(), 'close'), [0, null])
+  t.notOk(existsSync(policy))
+  writeFileSync(policy, '#!/bin/sh\nexit 0\n')
+  t.same(await once(start(), 'close'), [0, null])
+  t.equal(readFileSync(policy, 'utf8'), '#!/bin/sh\nexit 0\n')
+})
