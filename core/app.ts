@@ -131,7 +131,7 @@ export async function build(options: BuildOptions): Promise<Agent> {
 
   const store = watchStore((options.openStore ?? openStore)(stateDir))
   store.migrate('core', join(import.meta.dirname, 'state'))
-  for (const area of areas) if (!disabled.has(area.name)) store.migrate(area.name, area.dir)
+  for (const area of areas) if (!disabled.has(area.name) || area.replicator) store.migrate(area.name, area.dir)
 
   const metrics = openMetrics({ areas: areas.map(({ name }) => name), gates: GATES, now, log })
   let mend: () => unknown = () => {}
@@ -165,6 +165,7 @@ export async function build(options: BuildOptions): Promise<Agent> {
     adopt: (origin, rule) => pipeline.adopt(area, origin, rule),
     exclusively: (work) => pipeline.exclusively(work),
     collections,
+    unreplicated: areas.flatMap(({ name, replicates }) => (replicates && !enabled.has(name) ? [name] : [])),
     lockout: gates.lockout,
     licence: () => licence.view(),
     onCommit: (listener) => outbox.onWake(listener),
@@ -287,7 +288,7 @@ export async function build(options: BuildOptions): Promise<Agent> {
   await mountControl(app, agent, [...enabled.values()])
   await app.ready()
 
-  for (const area of enabled.values()) replicator = area.replicator?.(contextOf(area.name)) ?? replicator
+  for (const area of areas) replicator = area.replicator?.(contextOf(area.name)) ?? replicator
   // A pass that failed has been logged, is shown, and is tried again.
   await pipeline.exclusively(() => drift.bring('boot')).catch(() => {})
   for (const area of enabled.values()) {

@@ -106,6 +106,8 @@ export interface AreaContext {
   exclusively<T>(work: () => Promise<T>): Promise<T>
   /** What the areas of this node replicate, by name, each after what it rests on. */
   collections: ReadonlyMap<string, Collection>
+  /** Areas that would replicate rows and are off on this node. */
+  unreplicated: readonly string[]
   /** Source addresses that are blocked for failed authentication. */
   lockout: Pick<Lockout, 'blocks' | 'blockCount' | 'impose' | 'lift' | 'onBlock' | 'onUnblock'>
   /** The licence now. */
@@ -197,7 +199,10 @@ export interface Area {
    * on what the store holds then: it has no effect but on `tx`, and draws nothing that must be drawn once.
    */
   replicates?: readonly Collection[]
-  /** For the area that keeps the cluster: by whom such rows are replicated. Asked once, before the kernel is brought to the store. */
+  /**
+   * For the area that keeps the cluster: by whom such rows are replicated. Asked once, before the kernel is brought to the store, also while
+   * the area is off and never started: while this node is in a cluster no such row may change without it.
+   */
   replicator?(context: AreaContext): Replicator
   routes(app: TypedApp): void
   /** Routes for the local CLI only, below /control/v1/<name>. Changes are refused while the licence is frozen. */

@@ -33,10 +33,15 @@ export interface Collection {
   name: string
   /** Columns that tell a row in the whole cluster; a change of them is another row. */
   key: readonly string[]
-  /** What is replicated, the key included. Other columns are the node's own and have a default. */
+  /**
+   * What is replicated, the key included. Other columns are the node's own and have a default; so has one that members of an
+   * earlier version do not know: what they tell leaves it as it is.
+   */
   columns: readonly string[]
   /** SQL over `row.<column>`, of columns that are replicated: which rows are. Absent: all. */
   where?: string
+  /** What this node has of it gives way when it enters a cluster; otherwise it may have nothing that the cluster has not. */
+  yields?: boolean
   /** What no two rows may share. Not for rows that go with a parent. */
   unique?: readonly (readonly string[])[]
   /**
@@ -46,6 +51,8 @@ export interface Collection {
   parents?: readonly { collection: string; columns: readonly string[] }[]
   /** Names under which changes exclude each other in the whole cluster, for rules that look at more than one row. */
   serial?(row: Row): readonly string[]
+  /** Those of them that are named after the row, and end with it. */
+  named?(row: Row): readonly string[]
   /** As all members read it, where they see it otherwise than the node that has it; and back. Never changes the key. */
   outward?(row: Row, self: string): Row
   inward?(row: Row, self: string): Row
@@ -77,7 +84,7 @@ export interface Replicator {
   readonly self: string
   /** Whether this node is in a cluster. It may change only while the pipeline stands still (`AreaContext.exclusively`). */
   active(): boolean
-  /** Asked before the kernel is. @throws ApiError 503 at once when the cluster takes nothing now */
+  /** Asked before the kernel is. @throws ApiError 503 at once when the cluster takes nothing now; Outrun when it soon will */
   ready(): void
   /**
    * Resolves once the cluster has taken the change; what the replicator keeps of that goes into `tx`, which is committed
@@ -96,6 +103,15 @@ export class Outrun extends Error {
     // Whoever does not wait for it must not be killed by it.
     caughtUp.catch(() => {})
     this.caughtUp = caughtUp
+  }
+}
+
+/** A row as another member had it at a time cannot come into the store, because this node has later rows already. */
+export class Outdated extends Error {
+  override readonly name = 'Outdated'
+
+  constructor(collection: string, cause: unknown) {
+    super(`a row of ${collection} is outdated`, { cause })
   }
 }
 

@@ -8,6 +8,7 @@ import {
   applyRows,
   type Collection,
   goesWith,
+  Outdated,
   Outrun,
   type Replicator,
   type Row,
@@ -26,6 +27,8 @@ export interface Mate extends BuiltAgent {
   next: ('outrun' | 'lost' | 'unavailable')[]
   /** How often another member was first. */
   outrun: number
+  /** How often it took all rows over anew. */
+  reloads: number
   /** Its changes that were sent so far, taken or not. */
   sent: (readonly RowChange[])[]
   /** Takes over rows as others have changed them; the n-th event is caused by the n-th of `origins`. */
@@ -186,6 +189,7 @@ export async function openMates(t: Scope, names: readonly string[], options: Bui
       active: true,
       next: [],
       outrun: 0,
+      reloads: 0,
       sent: [],
       async adopt(collection, changes, origins) {
         await context?.adopt({ actor: { kind: 'system', label: 'mates' }, requestId: '' }, async (tx) => {
@@ -200,8 +204,13 @@ export async function openMates(t: Scope, names: readonly string[], options: Bui
         pumping = pumping.then(async () => {
           while (applied < upTo) {
             const revision = log[applied]
-            if (revision && revision.by !== name) await adopt(revision)
-            applied++
+            try {
+              if (revision && revision.by !== name) await adopt(revision)
+              applied++
+            } catch (error) {
+              if (!(error instanceof Outdated)) throw error
+              await reload()
+            }
           }
         })
         return pumping
@@ -223,6 +232,19 @@ export async function openMates(t: Scope, names: readonly string[], options: Bui
         })
         const theirs = fresh.map(({ collection, ...rest }) => ({ collection: find(collection), ...rest }))
         return { result: undefined, ...(await applyRows(tx, name, theirs)) }
+      })
+    }
+    /** All as the cluster has it now. No change of this member may be on its way meanwhile. */
+    async function reload(): Promise<void> {
+      await context?.adopt({ actor: { kind: 'system', label: 'mates' }, requestId: '' }, async (tx) => {
+        const changes: RowChange[] = [...rows.values()].map(({ collection, row }) => ({ collection, after: row }))
+        for (const collection of collections.values()) {
+          for (const before of rowsOf(tx, collection, name))
+            if (!rows.has(keyOf(collection, before))) changes.push({ collection, before })
+        }
+        applied = log.length
+        mate.reloads++
+        return { result: undefined, ...(await applyRows(tx, name, changes)) }
       })
     }
     return mate

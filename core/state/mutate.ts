@@ -137,9 +137,9 @@ async function carryOut<T>(work: Work, area: string, origin: Origin, rule: Rule<
   const { store, plane, outbox, counts, capture } = work
   let undo: Undo | undefined
   await counts.timed('ground', () => work.ground(area))
-  capture.begin(true)
-  store.begin()
   try {
+    capture.begin(true)
+    store.begin()
     const change = await counts.timed('rule', () => rule(store.write))
     const changes = await capture.taken()
     const cluster = changes.length > 0 ? work.replicator() : undefined
@@ -153,8 +153,6 @@ async function carryOut<T>(work: Work, area: string, origin: Origin, rule: Rule<
   } catch (error) {
     await counts.timed('undo', () => takeBack(work, undo, error))
     throw error
-  } finally {
-    capture.end()
   }
 }
 
@@ -168,10 +166,10 @@ async function takeOver<T>(work: Work, area: string, origin: Origin, rule: Rule<
     behind = true
   }
   await counts.timed('ground', () => work.ground(area)).catch(fellBehind)
-  capture.begin(false)
-  store.begin()
   let done: Done<T>
   try {
+    capture.begin(false)
+    store.begin()
     const change = await counts.timed('rule', () => rule(store.write))
     if (!behind) {
       try {

@@ -23,6 +23,12 @@ const RETRY_MS = 1000
 /** A block whose key goes so long before its end was lifted by somebody. */
 const EARLY_MS = 5000
 
+/** Blocks that are read in one go. */
+const PAGE = 500
+
+const keyOf = (address: string) => BLOCKS + encode(address)
+const addressIn = (key: string) => partsOf(key, BLOCKS)[0] ?? ''
+
 export function openBlocks({ lockout, log, now }: Pick<EngineContext, 'lockout' | 'log' | 'now'>): Blocks {
   /** undefined: the block is lifted. */
   const waiting = new Map<string, Block | undefined>()
@@ -59,7 +65,7 @@ export function openBlocks({ lockout, log, now }: Pick<EngineContext, 'lockout' 
   }
 
   async function tellOne(to: Etcd, address: string, block: Block | undefined): Promise<void> {
-    const key = BLOCKS + encode(address)
+    const key = keyOf(address)
     if (block === undefined) return void (await to.txn([], [remove(key)]))
     const seconds = Math.ceil((Date.parse(block.until) - now().getTime()) / 1000)
     if (seconds <= 0) return
@@ -67,7 +73,7 @@ export function openBlocks({ lockout, log, now }: Pick<EngineContext, 'lockout' 
   }
 
   function take(key: string, value: string | undefined): void {
-    const [address = ''] = partsOf(key, BLOCKS)
+    const address = addressIn(key)
     if (value !== undefined) {
       const block = JSON.parse(value) as Block
       known.set(address, Date.parse(block.until))
@@ -98,9 +104,20 @@ export function openBlocks({ lockout, log, now }: Pick<EngineContext, 'lockout' 
       for (const { key, value } of events) if (key.startsWith(BLOCKS)) take(key, value)
     },
     async exchange() {
-      if (etcd === undefined) return
-      const { kvs } = await etcd.range(BLOCKS, { local: true })
-      for (const { key, value } of kvs) take(key, value)
+      const of = etcd
+      if (of === undefined) return
+      const gone = new Set(known.keys())
+      for (let from = BLOCKS; ; ) {
+        const { kvs, more } = await of.range(BLOCKS, { local: true, limit: PAGE, from })
+        for (const { key, value } of kvs) {
+          take(key, value)
+          gone.delete(addressIn(key))
+        }
+        const last = kvs.at(-1)
+        if (!more || last === undefined) break
+        from = `${last.key}\0`
+      }
+      for (const address of gone) take(keyOf(address), undefined)
       for (const block of lockout.blocks()) if (!known.has(block.address)) tell(block.address, block)
     },
   }

@@ -74,7 +74,7 @@ export async function makeAuthority(cluster: string, now: Date): Promise<Authori
   return { certificate: `${certificate.toString('pem')}\n`, key }
 }
 
-/** PEM of a member's certificate; lives a year (see `isHalfOver`). @throws ApiError 400 for another kind of key */
+/** PEM of a member's certificate; lives a year (see `isStale`). @throws ApiError 400 for another kind of key */
 export async function certify(authority: Authority, { node, address, publicKey }: Subject, now: Date): Promise<string> {
   const lib = await library()
   const own = await importPublic(publicKey)
@@ -105,10 +105,11 @@ export async function certify(authority: Authority, { node, address, publicKey }
   return `${certificate.toString('pem')}\n`
 }
 
-/** Whether half of a certificate's life is over: time for another one. */
-export function isHalfOver(certificate: string, now: Date): boolean {
+/** Time for another one: half of its life is over, or it has not begun, because it was made by a wrong clock. */
+export function isStale(certificate: string, now: Date): boolean {
   const { validFrom, validTo } = new X509Certificate(certificate)
-  return now.getTime() > (Date.parse(validFrom) + Date.parse(validTo)) / 2
+  const [from, to, time] = [Date.parse(validFrom), Date.parse(validTo), now.getTime()]
+  return time < from || time > (from + to) / 2
 }
 
 const serialNumber = () => `01${randomBytes(15).toString('hex')}`

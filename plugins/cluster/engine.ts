@@ -11,6 +11,7 @@ import { authorityIn } from './authority.ts'
 import { certify, fingerprintOf } from './certificates.ts'
 import { NODE_ID } from './etcd/child.ts'
 import type { Compare, KeyValue, Op } from './etcd/words.ts'
+import { META } from './keys.ts'
 import { openLife } from './life.ts'
 import * as membership from './membership.ts'
 import { queries } from './queries.ts'
@@ -27,6 +28,8 @@ export interface Admission {
   certificate: string
   /** `<node>=<peer URL>,…` */
   initialCluster: string
+  /** Of etcd, when the node was admitted. Absent: not known. */
+  revision?: number
 }
 
 export interface EtcdRecord {
@@ -63,10 +66,11 @@ export interface Engine {
   /** Admits the node and signs its key. @throws ApiError 400 | 409 | 503 */
   certify(node: string, address: string, publicKeyPem: string): Promise<Admission>
   /**
-   * Makes this node a member. Afterwards it has the rows of the cluster. When it fails the node is in no cluster, as before.
-   * @throws ApiError 409 when it has replicated rows that the cluster has not
+   * Makes this node a member. Afterwards it has the rows of the cluster. When it fails the node is in no cluster, as before: `withdraw`
+   * asks a member to admit it no longer. If nobody can be asked by then, it goes on entering.
+   * @throws ApiError 409 when it has replicated rows that the cluster has not, or an area is off that replicates some
    */
-  enter(admission: Admission, keyPem: string): Promise<void>
+  enter(admission: Admission, keyPem: string, withdraw: () => Promise<void>): Promise<void>
   /** Removes another member; when none is left, this node is in no cluster any more. @throws ApiError 404 | 409 | 503 */
   expel(node: string): Promise<void>
   /** Leaves, with all rows as they are. */
@@ -98,7 +102,10 @@ export interface EngineOptions {
 }
 
 /** What the engine uses of the core. */
-export type EngineContext = Pick<AreaContext, 'read' | 'mutate' | 'adopt' | 'collections' | 'lockout' | 'log' | 'now'>
+export type EngineContext = Pick<
+  AreaContext,
+  'read' | 'mutate' | 'adopt' | 'collections' | 'unreplicated' | 'lockout' | 'log' | 'now'
+>
 
 const local = { local: true }
 const recordOf = ({ key, value, modRevision }: KeyValue): EtcdRecord => ({ key, value, revision: modRevision })
@@ -110,7 +117,7 @@ export function openEngine(context: EngineContext, options: EngineOptions): Engi
 
   function standing(): Standing | undefined {
     const me = identity()
-    if (me?.mode !== 'member') return undefined
+    if (me === undefined || me.mode === 'joining') return undefined
     const rows = () => queries(context.read).members.all()
     return watching.standing() ?? standingFrom(me.node, me.cluster, me.address, rows())
   }
@@ -123,7 +130,8 @@ export function openEngine(context: EngineContext, options: EngineOptions): Engi
     const key = fingerprintOf(createPublicKey(publicKey))
     await membership.renew(own, place(), { node, address, key }).catch(rethrow)
     const initialCluster = await membership.initialCluster(own).catch(rethrow)
-    return { cluster: identity()?.cluster ?? '', ca: authority.certificate, certificate, initialCluster }
+    const { revision } = await own.range(META.id, { limit: 1 }).catch(rethrow)
+    return { cluster: identity()?.cluster ?? '', ca: authority.certificate, certificate, initialCluster, revision }
   }
 
   function mustBeNode(node: string): void {

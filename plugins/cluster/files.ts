@@ -17,21 +17,26 @@ export interface Files {
   /** undefined: there is none. */
   tls(): Tls | undefined
   keep(tls: Tls): void
+  /** PEM, of the cluster's authority; undefined: it was not kept yet. */
+  authorityKey(): string | undefined
+  keepAuthorityKey(key: string): void
   /** Whether etcd has data here. */
   hasData(): boolean
   wipe(): Promise<void>
 }
 
+const AUTHORITY_KEY = 'ca-key.pem'
+
 export function openFiles(stateDir: string): Files {
   const [certificateDir, dataDir] = [join(stateDir, 'cluster'), join(stateDir, 'etcd')]
   const place = (name: string) => join(certificateDir, name)
+  const read = (name: string) => readFileSync(place(name), 'utf8')
   let known: Tls | undefined
   return {
     certificateDir,
     dataDir,
     tls() {
       if (known === undefined && existsSync(place('ca.pem'))) {
-        const read = (name: string) => readFileSync(place(name), 'utf8')
         known = { ca: read('ca.pem'), certificate: read('cert.pem'), key: read('key.pem') }
       }
       return known
@@ -42,6 +47,8 @@ export function openFiles(stateDir: string): Files {
       writePrivateFile(place('ca.pem'), tls.ca)
       known = tls
     },
+    authorityKey: () => (existsSync(place(AUTHORITY_KEY)) ? read(AUTHORITY_KEY) : undefined),
+    keepAuthorityKey: (key) => writePrivateFile(place(AUTHORITY_KEY), key),
     hasData: () => existsSync(join(dataDir, 'member', 'wal')),
     async wipe() {
       known = undefined

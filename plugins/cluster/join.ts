@@ -17,6 +17,8 @@ import type { JoinCode } from './schemas.ts'
 const CONNECT_MS = 5000
 /** The member may have to wait until etcd takes another member. */
 const ADMIT_MS = 50_000
+/** It may have to wait until etcd finds its cluster healthy. */
+const WITHDRAW_MS = 30_000
 const ANSWER_LIMIT = 65_536
 
 interface Asked {
@@ -92,14 +94,9 @@ export async function joinByCode(cluster: Cluster, text: string): Promise<Code> 
   const address = addressOf(config.text('cluster_address'))
   const asked = { secret: code.secret, node_id: engine.self, address, public_key: publicKey }
   const { place, admission } = await admittedBySomeone(code, asked)
-  try {
-    await engine.enter(admission, key)
-  } catch (error) {
-    // Otherwise the members would wait for this node for an hour.
-    const own = { ca: admission.ca, cert: admission.certificate, key }
-    await post(place, '/withdraw', {}, own, CONNECT_MS).catch(() => {})
-    throw error
-  }
+  const own = { ca: admission.ca, cert: admission.certificate, key }
+  // Otherwise the members would wait for this node for an hour.
+  await engine.enter(admission, key, async () => void (await post(place, '/withdraw', {}, own, WITHDRAW_MS)))
   return code
 }
 

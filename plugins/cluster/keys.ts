@@ -29,6 +29,8 @@ export const decode = (part: string): string => decodeURIComponent(part)
 export const partsOf = (key: string, prefix: string): string[] => key.slice(prefix.length).split('/').map(decode)
 
 export const changeKey = (node: string): string => CHANGE + encode(node)
+/** What there is about a member, which nobody needs when it is none any more. */
+export const keysAbout = (node: string): string[] => [memberKey(node), liveKey(node), changeKey(node)]
 export const serialKey = (name: string): string => SERIAL + encode(name)
 
 /** `=` marks what is no text; in text it is encoded. */

@@ -1,35 +1,52 @@
 /** The life of a member: founding, entering, leaving, and what it was when the agent starts. */
-import { randomBytes } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Db, Mutation } from '../../core/area.ts'
-import { ApiError, conflict } from '../../core/errors.ts'
+import { conflict } from '../../core/errors.ts'
 import { system } from '../../core/state/events.ts'
-import { certify, makeAuthority, makeKey } from './certificates.ts'
 import type { Admission, EngineContext, EngineOptions } from './engine.ts'
-import { endLeft, peerUrl, whyNoEtcd } from './etcd/child.ts'
+import { openEntering } from './entering.ts'
+import { endLeft, whyNoEtcd } from './etcd/child.ts'
 import type { Etcd } from './etcd/client.ts'
 import { type Session, untilAnswers } from './etcd/session.ts'
-import { absent, put } from './etcd/words.ts'
 import { type Files, openFiles } from './files.ts'
-import { META, memberKey } from './keys.ts'
+import { openFounding } from './founding.ts'
+import { META } from './keys.ts'
 import * as membership from './membership.ts'
 import { forgetCluster, MEMBERS_REF, queries } from './queries.ts'
 import type { Replica } from './replicate/replica.ts'
-import { depart, openRunning } from './running.ts'
-import * as tables from './tables.ts'
+import { depart, openRunning, type Running } from './running.ts'
+import type * as tables from './tables.ts'
 import type { Watching } from './watching.ts'
 
-const { asUnavailable, rethrow, unavailable } = membership
+const { rethrow, unavailable } = membership
 /** From spawning etcd to its first answer. */
-const START_MS = 30_000
-/** A new member catches up meanwhile and is made a voter. */
-const ENTER_MS = 120_000
+export const START_MS = 30_000
 /** For handing leadership over when the agent ends. */
 const YIELD_MS = 2000
 const RETRY_MS = 1000
 const MINORITY =
   'no majority of the members can be reached, so none can leave; if the others are gone for good: stratumctl cluster recover'
-const LOST = "etcd's data is lost: remove this node from another member, then have it leave and join again"
+export const LOST = "etcd's data is lost: remove this node from another member, then have it leave and join again"
+
+/** What the steps of a member's life have in common. */
+export interface Steps {
+  context: EngineContext
+  options: EngineOptions
+  files: Files
+  running: Running
+  /** The agent ends. */
+  closing: AbortSignal
+  identity(): tables.Self | undefined
+  place(): membership.Place
+  /** One step at a time. */
+  next<T>(work: () => Promise<T>): Promise<T>
+  change(work: (tx: Db) => unknown): Promise<Mutation<void>>
+  mustBeAble(): void
+  settle(session: Session, me: tables.Self): Promise<void>
+  becomeStandalone(): Promise<void>
+  wipe(): Promise<void>
+  problem(what: string): (error: unknown) => void
+}
 
 export interface Life {
   readonly replica: Replica
@@ -43,7 +60,7 @@ export interface Life {
   next<T>(work: () => Promise<T>): Promise<T>
   start(): Promise<void>
   found(): Promise<void>
-  enter(admission: Admission, key: string): Promise<void>
+  enter(admission: Admission, key: string, withdraw: () => Promise<void>): Promise<void>
   quit(): Promise<void>
   recover(): Promise<void>
   close(): Promise<void>
@@ -55,7 +72,7 @@ export function openLife(context: EngineContext, options: EngineOptions): Life {
   const files = openFiles(options.stateDir)
   const running = openRunning(context, options, files, {
     alone: () => void dissolve().catch(problem('go on alone')),
-    removed: (from) => void next(() => wasRemoved(from)).catch(problem('leave')),
+    removed: (from) => void wasRemoved(from),
   })
   const { replica, watching, run, live, stop } = running
   const closing = new AbortController()
@@ -89,11 +106,25 @@ export function openLife(context: EngineContext, options: EngineOptions): Life {
     await files.wipe()
   }
 
+  /** Tried until it is done: nobody tells of it again. */
   async function wasRemoved(from: Session): Promise<void> {
-    // It left by itself meanwhile.
-    if (running.session() !== from) return
-    log.warn('this node was removed from its cluster and goes on by itself')
-    await becomeStandalone()
+    for (let over = false; !over && !closing.signal.aborted; ) {
+      try {
+        over = await next(() => takeRemoval(from))
+      } catch (error) {
+        problem('leave')(error)
+        await delay(RETRY_MS, undefined, { signal: closing.signal }).catch(() => {})
+      }
+    }
+  }
+
+  async function takeRemoval(from: Session): Promise<true> {
+    // Unless it left by itself meanwhile, and has perhaps entered another cluster.
+    if (identity() && [from, undefined].includes(running.session())) {
+      log.warn('this node was removed from its cluster and goes on by itself')
+      await becomeStandalone()
+    }
+    return true
   }
 
   /** @throws ApiError 503 unless this node is a member whose etcd runs */
@@ -104,88 +135,11 @@ export function openLife(context: EngineContext, options: EngineOptions): Life {
   }
   const place = () => ({ self: self(), peerPort: identity()?.peerPort ?? peerPort, now })
 
-  async function found(): Promise<void> {
-    if (identity()) return
-    mustHaveEtcd()
-    await wipe()
-    const [cluster, node, address] = [randomBytes(8).toString('hex'), options.self, options.address()]
-    const authority = await makeAuthority(cluster, now())
-    const { key, publicKey } = makeKey()
-    const certificate = await certify(authority, { node, address, publicKey }, now())
-    files.keep({ ca: authority.certificate, certificate, key })
-    const initialCluster = `${node}=${peerUrl(address, peerPort)}`
-    const me: tables.Self = { id: 1, mode: 'member', node, cluster, address, peerPort, initialCluster, revision: 0 }
-    try {
-      const session = await run(me, 'new')
-      const own = session.etcd
-      await untilAnswers(session, () => own.get(META.id, { ms: 500 }), START_MS, closing.signal)
-      await change(async (tx) => {
-        const record = { address, since: now().toISOString() }
-        const first = [put(META.id, cluster), put(META.ca, JSON.stringify(authority))]
-        const mark = [put(memberKey(node), JSON.stringify(record)), put(META.imported, node)]
-        await replica.importInto(tx, own, node)
-        const { succeeded, revision } = await own.txn([absent(META.imported)], [...first, ...mark], START_MS)
-        if (!succeeded) throw new Error('the new etcd is in use already')
-        tx.insert(tables.self)
-          .values({ ...me, revision })
-          .run()
-      })
-    } catch (error) {
-      await stop()
-      await wipe()
-      throw unavailable(`no cluster could be made: ${(error as Error).message}`, error)
-    }
-    const session = running.session()
-    if (session) await settle(session, me)
-  }
-
-  async function enter(admission: Admission, key: string): Promise<void> {
-    if (identity()) throw conflict('IN_CLUSTER', 'this node is in a cluster already: leave it first')
-    mustHaveEtcd()
-    await wipe()
-    const { cluster, ca, certificate, initialCluster } = admission
-    files.keep({ ca, certificate, key })
-    const who = { node: options.self, address: options.address(), peerPort }
-    const me: tables.Self = { id: 1, mode: 'joining', cluster, initialCluster, revision: 0, ...who }
-    try {
-      await change((tx) => tx.insert(tables.self).values(me).run())
-      await run(me, 'existing')
-      await load(me, ENTER_MS)
-    } catch (error) {
-      await abandon().catch(problem('take back an entry'))
-      throw asUnavailable(error)
-    }
-  }
-
-  /** The leader makes this node a voter as soon as it has caught up; then it takes the rows over. */
-  async function load(me: tables.Self, ms: number): Promise<void> {
-    const session = running.session()
-    if (session === undefined) throw unavailable('etcd does not run')
-    try {
-      await untilAnswers(session, (own) => own.get(META.imported, { ms: 500 }), ms, closing.signal)
-    } catch (error) {
-      throw unavailable(`this node was not taken in: ${(error as Error).message}`, error)
-    }
-    await context.adopt(system('cluster'), async (tx) => {
-      const change = await replica.loadFrom(tx, session.etcd, me.node)
-      tx.update(tables.self).set({ mode: 'member' }).run()
-      return change
-    })
-    await settle(session, { ...me, mode: 'member' })
-  }
-
-  /** Out of what this node had begun to enter. A learner that only stops is withdrawn by the others in time. */
-  async function abandon(): Promise<void> {
-    const session = running.session()
-    if (session) await membership.leave(session.etcd, place()).catch(() => {})
-    await becomeStandalone()
-  }
-
   async function quit(): Promise<void> {
     const session = running.session()
     const me = identity()
     if (me === undefined) return
-    if (me.mode === 'joining') return abandon()
+    if (me.mode === 'joining') return entering.leaveOff()
     await watching.look()
     const alone = watching.standing()?.members.length === 1
     if (session !== undefined && files.hasData() && !alone) {
@@ -213,23 +167,6 @@ export function openLife(context: EngineContext, options: EngineOptions): Life {
     await replica.caughtUp(revision)
   }
 
-  async function recover(): Promise<void> {
-    const me = identity()
-    if (me?.mode !== 'member') throw conflict('NO_CLUSTER', 'this node is in no cluster')
-    if (!files.hasData()) throw conflict('NO_DATA', LOST)
-    await stop()
-    const once = await run(me, 'existing', true)
-    try {
-      await untilAnswers(once, (own) => own.get(META.id, { ms: 500 }), START_MS, closing.signal)
-      await membership.forgetOthers(once.etcd, me.node)
-    } catch (error) {
-      throw asUnavailable(error)
-    } finally {
-      await stop()
-      await settle(await run(me, 'existing'), me)
-    }
-  }
-
   /** Until this member can make changes, should that not take too long. */
   async function settle(session: Session, me: tables.Self): Promise<void> {
     await live(session, me)
@@ -238,9 +175,13 @@ export function openLife(context: EngineContext, options: EngineOptions): Life {
     await watching.look()
   }
 
-  function mustHaveEtcd(): void {
+  /** @throws ApiError 503, or 409 while an area is off whose rows the members share */
+  function mustBeAble(): void {
     const reason = whyNoEtcd(options.program)
     if (reason) throw unavailable(reason)
+    const [off] = context.unreplicated
+    if (off === undefined) return
+    throw conflict('AREA_OFF', `the area ${off} is off here, and members share what it keeps: switch it on first`)
   }
 
   /** Takes up what this node was; does not wait for etcd. */
@@ -248,24 +189,16 @@ export function openLife(context: EngineContext, options: EngineOptions): Life {
     const me = identity()
     // What a conversion left that was not finished.
     if (me === undefined) return wipe()
-    if (!files.hasData() && me.mode === 'member') return log.error(LOST)
+    if (!files.hasData() && me.mode !== 'joining') return log.error(LOST)
+    if (me.mode === 'recovering') return void next(founding.recover).catch(problem('go on alone'))
     const session = await run(me, 'existing')
     if (me.mode === 'member') await live(session, me)
-    else void goOnEntering(me).catch(problem('finish entering its cluster'))
+    else void entering.goOn(session, me)
   }
 
-  async function goOnEntering(me: tables.Self): Promise<void> {
-    while (!closing.signal.aborted && running.session()) {
-      try {
-        return await load(me, ENTER_MS)
-      } catch (error) {
-        if (closing.signal.aborted) return
-        log.warn({ err: error }, 'entering the cluster is not finished yet')
-        if (error instanceof ApiError && error.status === 409) return next(abandon)
-        await delay(RETRY_MS, undefined, { signal: closing.signal }).catch(() => {})
-      }
-    }
-  }
+  const shared = { context, options, files, running, closing: closing.signal, identity, place, next, change }
+  const steps: Steps = { ...shared, mustBeAble, settle, becomeStandalone, wipe, problem }
+  const [founding, entering] = [openFounding(steps), openEntering(steps)]
 
   async function close(): Promise<void> {
     closing.abort()
@@ -285,10 +218,10 @@ export function openLife(context: EngineContext, options: EngineOptions): Life {
     etcd,
     next,
     start: () => next(resume),
-    found: () => next(found),
-    enter: (admission, key) => next(() => enter(admission, key)),
+    found: () => next(founding.found),
+    enter: (admission, key, withdraw) => next(() => entering.enter(admission, key, withdraw)),
     quit: () => next(quit),
-    recover: () => next(recover),
+    recover: () => next(founding.recover),
     close,
   }
 }

@@ -4,7 +4,7 @@ import { ApiError, conflict, notFound } from '../../core/errors.ts'
 import { peerUrl } from './etcd/child.ts'
 import { type Etcd, EtcdError } from './etcd/client.ts'
 import { absent, type Member, put, remove, removeAll, unchanged } from './etcd/words.ts'
-import { LIVE, liveKey, MEMBERS, META, memberKey } from './keys.ts'
+import { keysAbout, LIVE, MEMBERS, META, memberKey, partsOf } from './keys.ts'
 import { hasLeader, look, type MemberRecord, type View } from './standing.ts'
 
 /** The paths of an area that is not there, of a member that is not reached and of a minority are answered alike (D102). */
@@ -22,12 +22,15 @@ const YIELD_MS = 5000
 const isUnhealthy = (error: unknown) =>
   error instanceof EtcdError && /unhealthy cluster|too many learner/.test(error.message)
 
-async function whileUnhealthy<T>(work: () => Promise<T>): Promise<T> {
+/** etcd makes a member's id of its URL and the second: that of one that was removed in this second is refused. */
+const isOfThisSecond = (error: unknown) => error instanceof EtcdError && /member not found/.test(error.message)
+
+async function whileUnhealthy<T>(work: () => Promise<T>, passes = isUnhealthy): Promise<T> {
   for (const end = performance.now() + UNHEALTHY_MS; ; await delay(PAUSE_MS)) {
     try {
       return await work()
     } catch (error) {
-      if (!isUnhealthy(error) || performance.now() > end) throw asUnavailable(error)
+      if (!passes(error) || performance.now() > end) throw asUnavailable(error)
     }
   }
 }
@@ -90,7 +93,10 @@ async function takeIn(etcd: Etcd, { peerPort, now }: Place, view: View, candidat
   }
   if (memberOf(view, node)) return
   try {
-    await whileUnhealthy(() => etcd.addLearner(peerUrl(address, peerPort)))
+    await whileUnhealthy(
+      () => etcd.addLearner(peerUrl(address, peerPort)),
+      (error) => isUnhealthy(error) || isOfThisSecond(error),
+    )
   } catch (error) {
     if (record === undefined) await etcd.txn([], [remove(memberKey(node))]).catch(() => {})
     throw stillExpecting(view, error)
@@ -146,7 +152,7 @@ export function expel(etcd: Etcd, { self }: Place, node: string): Promise<void> 
       if (view.status.leader === member.ID) await askToYield(etcd, self, member.ID)
       await whileUnhealthy(() => etcd.removeMember(member.ID))
     }
-    await etcd.txn([], [remove(memberKey(node)), remove(liveKey(node))])
+    await etcd.txn([], keysAbout(node).map(remove))
   })
 }
 
@@ -179,28 +185,37 @@ export async function promoteReady(etcd: Etcd, { members }: View): Promise<void>
 export const memberOf = ({ members }: View, node: string): Member | undefined =>
   members.find(({ id }) => id === node)?.raft
 
-/** Notes that this node, of this key, has come: until then others have nothing to lose by its going. */
-export async function arrive(etcd: Etcd, self: string, key: string): Promise<void> {
-  const found = await etcd.get(memberKey(self))
-  const record = found && (JSON.parse(found.value) as MemberRecord)
-  if (record === undefined || (record.joined && record.key === key)) return
-  await etcd.txn(
-    [unchanged(memberKey(self), found?.modRevision ?? 0)],
-    [put(memberKey(self), JSON.stringify({ ...record, joined: true, key }))],
-  )
+/** Notes that this node, of this key, has come: until then others have nothing to lose by its going. Also when it could not leave after all. */
+export async function arrive(
+  etcd: Etcd,
+  { node, address, key: shown }: { node: string; address: string; key: string },
+  now: Date,
+): Promise<void> {
+  const key = memberKey(node)
+  const found = await etcd.get(key)
+  const record: MemberRecord = found ? JSON.parse(found.value) : { address, since: now.toISOString() }
+  if (record.joined && record.key === shown) return
+  const next = { ...record, joined: true, key: shown }
+  await etcd.txn([unchanged(key, found?.modRevision ?? 0)], [put(key, JSON.stringify(next))])
 }
 
 /** This node leaves; its etcd ends by itself then. */
 export async function leave(etcd: Etcd, { self }: Place): Promise<void> {
-  const { status } = await look(etcd)
+  const { status, records } = await look(etcd)
+  const record = records.get(self)
   await yieldTo(etcd)
-  await etcd.txn([], [remove(memberKey(self)), remove(liveKey(self))])
-  await whileUnhealthy(() => etcd.removeMember(status.header.member_id))
+  await etcd.txn([], keysAbout(self).map(remove))
+  try {
+    await whileUnhealthy(() => etcd.removeMember(status.header.member_id))
+  } catch (error) {
+    if (record) await etcd.txn([], [put(memberKey(self), JSON.stringify(record))]).catch(() => {})
+    throw error
+  }
 }
 
 /** What etcd still says of members that it has forgotten. */
 export async function forgetOthers(etcd: Etcd, self: string): Promise<void> {
   const { kvs } = await etcd.range(MEMBERS)
-  const others = kvs.filter(({ key }) => key !== memberKey(self))
-  await etcd.txn([], [removeAll(LIVE), ...others.map(({ key }) => remove(key))])
+  const others = kvs.map(({ key }) => partsOf(key, MEMBERS)[0] ?? '').filter((node) => node !== self)
+  await etcd.txn([], [removeAll(LIVE), ...others.flatMap((node) => keysAbout(node).map(remove))])
 }

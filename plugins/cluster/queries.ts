@@ -1,5 +1,5 @@
 /** The statements of the cluster, prepared once per connection. */
-import { eq, lte, sql } from 'drizzle-orm'
+import { eq, gt, lte, sql } from 'drizzle-orm'
 import type { Db, Ref } from '../../core/area.ts'
 import { prepared } from '../../core/state/prepared.ts'
 import { members, own, rows, self } from './tables.ts'
@@ -44,6 +44,11 @@ export const queries = prepared((db) => ({
     .select()
     .from(own)
     .where(eq(own.revision, given('revision')))
+    .prepare(),
+  ownAfter: db
+    .select()
+    .from(own)
+    .where(gt(own.revision, given('revision')))
     .prepare(),
   pass: db
     .delete(own)

@@ -1,7 +1,7 @@
 /** A member's etcd, and what lives on it: rows and blocks that members share, the look at how they stand, upkeep. */
 import { createPublicKey } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
-import { refreshCertificate } from './authority.ts'
+import { keepAuthority, refreshCertificate } from './authority.ts'
 import { openBlocks } from './blocks.ts'
 import { fingerprintOf } from './certificates.ts'
 import type { EngineContext, EngineOptions } from './engine.ts'
@@ -70,6 +70,7 @@ export function openRunning(
   }
 
   async function run(me: tables.Self, state: 'new' | 'existing', alone = false): Promise<Session> {
+    await refresh(me).catch(problem('make its certificate anew'))
     const running: Session = await openSession(
       { ...settings(me, state), alone },
       {
@@ -89,22 +90,29 @@ export function openRunning(
     replica.start(own)
     blocks.start(own)
     await watching.start(own, me)
-    // Should that fail, the next start tries again.
-    const key = ownKey(files)
-    if (key !== undefined) void membership.arrive(own, me.node, key).catch(problem('say that it has come'))
     void blocks.exchange().catch(problem('take over the blocks of others'))
   }
 
-  async function upkeep(me: tables.Self, status: Status): Promise<void> {
-    if (session === undefined) return
-    if (await refreshCertificate(session.etcd, files, me, now())) log.info("this member's certificate was made anew")
+  async function upkeep(me: tables.Self, status: Status | undefined): Promise<void> {
+    await refresh(me)
+    if (session === undefined || status === undefined) return
+    const key = ownKey(files)
+    if (key !== undefined) await membership.arrive(session.etcd, { ...me, key }, now())
+    await keepAuthority(session.etcd, files)
     await space?.look(status)
   }
 
+  async function refresh(me: tables.Self): Promise<void> {
+    if (!(await refreshCertificate(files, me, now()))) return
+    session?.renew()
+    log.info("this member's certificate was made anew")
+  }
+
   async function stop(): Promise<void> {
+    // First: what is being ended must not look as if it were there.
+    await watching.stop()
     blocks.stop()
     await replica.stop()
-    await watching.stop()
     await session?.close()
     session = undefined
   }
@@ -132,7 +140,7 @@ function sparingly(log: (line: string) => void): (line: string) => void {
 
 /** From a member's removal to the end of its etcd. */
 const EXIT_MS = 10_000
-const LEFT_MS = 2000
+export const LEFT_MS = 2000
 
 /** Has this node leave, and waits until its etcd has ended by itself. @throws ApiError 503 */
 export async function depart(session: Session, place: membership.Place): Promise<void> {
@@ -145,7 +153,8 @@ export async function depart(session: Session, place: membership.Place): Promise
   await hasEnded(session, EXIT_MS)
 }
 
-async function hasEnded(session: Session, ms: number): Promise<boolean> {
+/** Whether etcd has ended because this member was removed. */
+export async function hasEnded(session: Session, ms: number): Promise<boolean> {
   for (const end = performance.now() + ms; performance.now() < end; await delay(20)) {
     if (session.lastExit()?.code === 0) return true
   }

@@ -3,8 +3,11 @@ import { integer, sqliteTable, text } from 'drizzle-orm/sqlite-core'
 /** What this node is in a cluster; no row: it is in none. */
 export const self = sqliteTable('cluster_self', {
   id: integer().primaryKey(),
-  /** `joining`: it was admitted and has not yet loaded what the members share. */
-  mode: text({ enum: ['joining', 'member'] }).notNull(),
+  /**
+   * `joining`: it was admitted and has not yet loaded what the members share. `recovering`: it goes on alone, and etcd gets
+   * its rows anew; until it has them nothing that is shared changes.
+   */
+  mode: text({ enum: ['joining', 'member', 'recovering'] }).notNull(),
   node: text().notNull(),
   cluster: text().notNull(),
   address: text().notNull(),
@@ -13,6 +16,10 @@ export const self = sqliteTable('cluster_self', {
   initialCluster: text('initial_cluster').notNull(),
   /** Up to which of etcd's revisions the replicated rows are as the cluster has them. */
   revision: integer().notNull().default(0),
+  /** What is replicated, as the rows were taken over last; see Replica.shares. */
+  shares: text().notNull().default(''),
+  /** Another member that had come was seen: when none is left, this node goes on by itself. */
+  hadOthers: integer('had_others', { mode: 'boolean' }).notNull().default(false),
 })
 
 /** Which revision of etcd each replicated row is of. */

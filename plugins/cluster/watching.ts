@@ -9,7 +9,7 @@ import { promoteReady, yieldTo } from './membership.ts'
 import { openPresence, type Presence } from './presence.ts'
 import { MEMBERS_REF, queries } from './queries.ts'
 import { look, type Peer, type Standing, standingFrom, standingOf, type View } from './standing.ts'
-import type { Self } from './tables.ts'
+import { type Self, self } from './tables.ts'
 
 export interface Watching {
   start(etcd: Etcd, me: Self): Promise<void>
@@ -26,8 +26,8 @@ export interface Watching {
 export interface WatchingEvents {
   /** The last other member that had come is gone; told until this stops. */
   alone(): void
-  /** The members may have another say again; now and then for upkeep, at most once a minute. */
-  upkeep(me: Self, status: View['status']): Promise<void>
+  /** Once a minute. `status`: undefined while the members cannot make changes. */
+  upkeep(me: Self, status: View['status'] | undefined): Promise<void>
 }
 
 const POLL_MS = 1000
@@ -74,11 +74,11 @@ export function openWatching(
     if (view && of.standing?.isLeader) await lead(of, view)
     const busy = !of.standing?.writable || of.standing.members.some(({ voter }) => !voter)
     of.timer = setTimeout(() => void lookNow(of), busy ? Math.min(SOON_MS, pollMs) : pollMs)
-    if (view && of.standing?.writable && performance.now() >= of.due) {
-      of.due = performance.now() + UPKEEP_MS
-      void events
-        .upkeep(of.me, view.status)
-        .catch((error: unknown) => log.warn({ err: error }, 'upkeep is tried again'))
+    if (performance.now() >= of.due) {
+      const status = of.standing?.writable ? view?.status : undefined
+      // Most of it needs a majority, and is done as soon as there is one.
+      if (status) of.due = performance.now() + UPKEEP_MS
+      void events.upkeep(of.me, status).catch((error: unknown) => log.warn({ err: error }, 'upkeep is tried again'))
     }
   }
 
@@ -111,8 +111,23 @@ export function openWatching(
     if (view) remember(of.me, of.standing)
     if (digest(before) !== digest(of.standing)) tell()
     if (view === undefined) return
-    for (const [id, { joined }] of view.records) if (joined && id !== node) of.hadOthers = true
+    const others = [...view.records].some(([id, { joined }]) => joined && id !== node)
+    if (others && !of.hadOthers) note(of)
     if (of.hadOthers && standing.writable && standing.members.length === 1) events.alone()
+  }
+
+  /** Also for a start at which the last of them is gone already. */
+  function note(of: Watched): void {
+    of.hadOthers = true
+    context
+      .mutate(system('cluster'), (tx) => {
+        tx.update(self).set({ hadOthers: true }).run()
+        return { result: undefined, touch: [], events: [] }
+      })
+      .catch((error: unknown) => {
+        of.hadOthers = false
+        log.error({ err: error }, 'that other members have come could not be written down; it is tried again')
+      })
   }
 
   /** Keeps what is known of the others for a time when nobody can be asked: when it changes, not every second. */
@@ -162,7 +177,7 @@ export function openWatching(
     async start(etcd, me) {
       for (const { node, lastSeen } of queries(read).members.all()) if (lastSeen) seen.set(node, new Date(lastSeen))
       const presence = openPresence(etcd, me.node)
-      const fresh = { timer: undefined, looking: undefined, standing: undefined, hadOthers: false, due: 0 }
+      const fresh = { timer: undefined, looking: undefined, standing: undefined, hadOthers: me.hadOthers, due: 0 }
       watched = { etcd, me, presence, ...fresh }
       await lookNow(watched)
     },

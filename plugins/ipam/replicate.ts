@@ -18,8 +18,8 @@ const pools: Collection = {
   columns: [...['id', 'name', 'subnet', 'family', 'first', 'last', 'gateway', 'range_start', 'range_end'], 'tenant_id'],
   where: "row.owner = ''",
   parents: [{ collection: 'tenants_tenants', columns: ['tenant_id'] }],
-  /** Pools of a tenant do not overlap. */
-  serial: ({ tenant_id }) => [`pools/${tenant_id}`, ...ofTenant(tenant_id)],
+  /** Pools of a tenant do not overlap, nor do those of nobody. */
+  serial: ({ tenant_id }) => (tenant_id === OPERATORS ? ['pools'] : ofTenant(tenant_id)),
   async follow(tx, before, after) {
     const { id } = poolIn(after ?? before)
     const row = queries(tx).pool.get({ id })
@@ -53,7 +53,16 @@ const allocations: Collection = {
   },
 }
 
-export const replicates = [pools, allocations]
+/** The number of the last pool, so that a node that comes later gives none again that was given before. */
+const counters: Collection = {
+  name: 'ipam_counters',
+  key: ['name'],
+  columns: ['name', 'value'],
+  where: "row.name = 'shared'",
+  yields: true,
+}
+
+export const replicates = [pools, allocations, counters]
 
 /** After a pool was replaced by another: what stands is taken out of its space again. */
 async function takeAll(tx: Db, pool: number): Promise<void> {

@@ -18,6 +18,7 @@ const tenants: Collection = {
   columns: ['id', 'name', 'status', 'created_at', 'updated_at'],
   unique: [['name']],
   serial: ({ id }) => ofTenant(id),
+  named: ({ id }) => ofTenant(id),
   /** What this node itself keeps for a tenant goes with it here as it does everywhere. */
   async follow(tx, before, after) {
     const row = queries(tx).tenant.get({ id: text(after, 'id') })

@@ -14,12 +14,13 @@ const SWITCH = 'replicated_capture'
 const PAGE = 500
 
 export interface Capture {
-  /** Prepares for a mutation. Outside of a transaction. `own`: false where it takes over what others have changed. */
+  /**
+   * Prepares for a mutation, however the one before ended. Outside of a transaction. `own`: false where it takes over what others
+   * have changed.
+   */
   begin(own: boolean): void
-  /** What was changed since, as all members read it. In the transaction of the mutation. */
+  /** What was changed since, as all members read it; once. In the transaction of the mutation. */
   taken(): Promise<RowChange[]>
-  /** Forgets it. */
-  end(): void
 }
 
 export function openCapture(write: Db, { collections, replicator }: Replication): Capture {
@@ -33,7 +34,6 @@ export function openCapture(write: Db, { collections, replicator }: Replication)
        CREATE TEMP TABLE ${SWITCH} (here INTEGER PRIMARY KEY)`,
     )
     for (const collection of collections.values()) for (const text of triggersOf(collection)) connection.exec(text)
-    installed = true
   }
 
   function uninstall(): void {
@@ -41,16 +41,18 @@ export function openCapture(write: Db, { collections, replicator }: Replication)
       for (const occasion of OCCASIONS) connection.exec(`DROP TRIGGER temp.${triggerOf(collection, occasion)}`)
     }
     connection.exec(`DROP TABLE temp.${CHANGES}; DROP TABLE temp.${SWITCH}`)
-    installed = false
   }
 
   return {
     begin(own) {
       const cluster = replicator()
       const active = cluster?.active() === true
-      if (active !== installed) (active ? install : uninstall)()
+      if (active !== installed) connection.transaction(active ? install : uninstall)()
+      installed = active
       on = active && own ? cluster : undefined
-      if (on) statement(write, `INSERT INTO ${SWITCH} VALUES (1)`).run()
+      if (!active) return
+      for (const table of [CHANGES, SWITCH]) statement(write, `DELETE FROM ${table}`).run()
+      if (own) statement(write, `INSERT INTO ${SWITCH} VALUES (1)`).run()
     },
     async taken() {
       if (on === undefined) return []
@@ -67,12 +69,8 @@ export function openCapture(write: Db, { collections, replicator }: Replication)
           if (notes.length < PAGE) break
         }
       }
+      statement(write, `DELETE FROM ${CHANGES}`).run()
       return fold.changes()
-    },
-    end() {
-      if (on === undefined) return
-      on = undefined
-      for (const table of [CHANGES, SWITCH]) statement(write, `DELETE FROM ${table}`).run()
     },
   }
 }

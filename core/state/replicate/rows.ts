@@ -1,17 +1,19 @@
 /** Replicated rows out of the store and, changed by others, into it. */
+import Database from 'better-sqlite3'
 import type { Db, EventDraft, Ref } from '../../area.ts'
 import {
   type Collection,
   type Follower,
   type FollowUp,
   goesWith,
+  Outdated,
   type Row,
   type RowChange,
   replicationBehind,
   type Value,
 } from '../../replication.ts'
 import { inSlices } from '../../slices.ts'
-import { condition, keyOf, listed, pick, quoted, shareOf, statement, valuesOf } from './table.ts'
+import { condition, listed, pick, quoted, shareOf, statement, valuesOf } from './table.ts'
 
 /** Rows that are read, or deleted, in one go. */
 const PAGE = 500
@@ -38,7 +40,7 @@ interface Step {
   key: Value[]
   /** All columns as the table has them; undefined: there is no such row. */
   before: Row | undefined
-  /** The replicated columns as they shall be; undefined: no such row. */
+  /** The replicated columns as they shall be; one that its sender does not know yet is left out. undefined: no such row. */
   after: Row | undefined
 }
 
@@ -46,6 +48,8 @@ interface Step {
  * Writes rows as another member has changed them, and what goes with them, and answers what follows on this node. To be
  * called in a mutation that is adopted, with the changes of others in their order, each row once, but for rows that this
  * node has changed later. What is as it shall be already is left alone.
+ * @throws Outdated where a row shares what no two can with one that stays: this node has changed that one later, when nobody had what
+ * it took. Only all rows of a later time tell what has become of both
  */
 export async function applyRows(tx: Db, self: string, changes: readonly RowChange[]): Promise<FollowUp> {
   const { collections, keepers, config } = replicationBehind(tx)
@@ -57,8 +61,7 @@ export async function applyRows(tx: Db, self: string, changes: readonly RowChang
   })
   const gone = [...steps.values()].reverse().flatMap((all) => all.filter(({ after }) => after === undefined))
   await inSlices(gone, (step) => remove(tx, collections, step))
-  const written = [...steps.values()].flatMap((all) => all.filter(({ after }) => after !== undefined))
-  const come = await withoutOutdated(tx, written)
+  const come = [...steps.values()].flatMap((all) => all.filter(({ after }) => after !== undefined))
   // Two rows may have exchanged what no two can share.
   await inSlices(come, (step) => void (sharesAnew(step) && removeRow(tx, step.collection, step.before)))
   await inSlices(come, (step) => write(tx, step))
@@ -68,50 +71,13 @@ export async function applyRows(tx: Db, self: string, changes: readonly RowChang
 /** Undefined where nothing differs. */
 function stepOf(tx: Db, self: string, { collection, before, after }: RowChange): Step | undefined {
   const { name, key, columns, inward } = collection
-  const told = after ?? before
-  if (told === undefined) return undefined
-  const found = statement(tx, `SELECT * FROM ${quoted(name)} WHERE ${equal(key)}`).get(...valuesOf(told, key))
-  const wanted = after && pick(inward ? inward(after, self) : after, columns)
-  const same = found && wanted && columns.every((column) => found[column] === wanted[column])
-  return same ? undefined : { collection, key: valuesOf(told, key), before: found, after: wanted }
-}
-
-/**
- * A row that would share what no two can with one that stays is outdated: this node has changed that other one later, when
- * nobody had what it took. What has become of the row until then is still to be told; so long it stays as it was.
- */
-async function withoutOutdated(tx: Db, steps: readonly Step[]): Promise<Step[]> {
-  const anew = new Map<string, Step>()
-  await inSlices(steps, (step) => void (sharesAnew(step) && anew.set(stepKey(step), step)))
-  const outdated = new Set<Step>()
-  for (let known = -1; outdated.size > known; ) {
-    known = outdated.size
-    await inSlices(steps, (step) => {
-      const others = outdated.has(step) ? [] : sharing(tx, step)
-      const stays = others.some((key) => {
-        const other = anew.get(key)
-        return other === undefined || outdated.has(other)
-      })
-      if (stays) outdated.add(step)
-    })
-  }
-  return steps.filter((step) => !outdated.has(step))
-}
-
-const stepKey = ({ collection, key }: Step): string => `${collection.name} ${JSON.stringify(key)}`
-
-/** Other rows that hold now what a row shall hold alone. */
-function sharing(tx: Db, { collection, key, before, after }: Step): string[] {
-  const { name, unique = [] } = collection
-  return unique.flatMap((columns) => {
-    const share = after && shareOf(after, columns)
-    if (after === undefined || share === undefined || (before && shareOf(before, columns) === share)) return []
-    const others = statement(tx, `SELECT ${listed(collection.key)} FROM ${quoted(name)} WHERE ${equal(columns)}`)
-    return others
-      .all(...valuesOf(after, columns))
-      .map((row) => `${name} ${keyOf(collection, row)}`)
-      .filter((other) => other !== stepKey({ collection, key, before, after }))
-  })
+  const row = after ?? before
+  if (row === undefined) return undefined
+  const found = statement(tx, `SELECT * FROM ${quoted(name)} WHERE ${equal(key)}`).get(...valuesOf(row, key))
+  const told = columns.filter((column) => column in row)
+  const wanted = after && pick(inward ? inward(after, self) : after, told)
+  const same = found && wanted && told.every((column) => found[column] === wanted[column])
+  return same ? undefined : { collection, key: valuesOf(row, key), before: found, after: wanted }
 }
 
 /** With what goes with it, in portions between which others get their turn. */
@@ -141,16 +107,22 @@ const sharesAnew = ({ collection: { unique = [] }, before, after }: Step): boole
   unique.some((columns) => shareOf(before, columns) !== shareOf(after, columns))
 
 /** The columns that are the node's own stay. */
-function write(tx: Db, { collection: { name, key, columns }, before, after }: Step): void {
+function write(tx: Db, { collection: { name, key }, before, after }: Step): void {
   if (after === undefined) return
   const row: Row = { ...before, ...after }
-  const all = before ? Object.keys(before) : columns
-  const rest = columns.filter((column) => !key.includes(column))
+  const all = Object.keys(row)
+  const rest = Object.keys(after).filter((column) => !key.includes(column))
   const update = rest.map((column) => `${quoted(column)} = excluded.${quoted(column)}`).join(', ')
-  statement(
+  const put = statement(
     tx,
     `INSERT INTO ${quoted(name)} (${listed(all)}) VALUES (${all.map(() => '?').join(', ')}) ON CONFLICT (${listed(key)}) DO ${update ? `UPDATE SET ${update}` : 'NOTHING'}`,
-  ).run(...valuesOf(row, all))
+  )
+  try {
+    put.run(...valuesOf(row, all))
+  } catch (error) {
+    const taken = error instanceof Database.SqliteError && error.code === 'SQLITE_CONSTRAINT_UNIQUE'
+    throw taken ? new Outdated(name, error) : error
+  }
 }
 
 /** Each ref and each event once: where several rows make up one thing, it is told of as it is in the end. */

@@ -4,8 +4,9 @@
  */
 import { spawn } from 'node:child_process'
 import { accessSync, constants } from 'node:fs'
-import { readdir, readFile } from 'node:fs/promises'
+import { readdir, readFile, stat } from 'node:fs/promises'
 import { isIPv6 } from 'node:net'
+import { dirname } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as delay } from 'node:timers/promises'
 
@@ -160,10 +161,13 @@ async function runningOn(dataDir: string): Promise<number[]> {
   return found
 }
 
+/** A process of a container may name the same path and mean another place. etcd's own data may be gone; what they are in is not. */
 async function runsOn(pid: number, dataDir: string): Promise<boolean> {
   if (pid === process.pid) return false
   try {
-    return (await readFile(`/proc/${pid}/cmdline`, 'utf8')).split('\0').includes(`--data-dir=${dataDir}`)
+    if (!(await readFile(`/proc/${pid}/cmdline`, 'utf8')).split('\0').includes(`--data-dir=${dataDir}`)) return false
+    const [here, there] = await Promise.all(['', `/proc/${pid}/root`].map((root) => stat(root + dirname(dataDir))))
+    return here?.dev === there?.dev && here?.ino === there?.ino
   } catch {
     return false
   }

@@ -4,19 +4,16 @@
  */
 import { join } from 'node:path'
 import type { ChannelCredentials, ClientDuplexStream, ClientUnaryCall, Metadata, ServiceError } from '@grpc/grpc-js'
+import type { Tls } from '../files.ts'
 import { inParts } from './coding.ts'
 import { EtcdError, follow, type WatchListener } from './watch.ts'
 import { type Compare, type KeyValue, type Member, type Op, prefixEnd, type Status } from './words.ts'
 
-export interface EtcdTarget {
+export interface EtcdTarget extends Tls {
   /** Where it listens on 127.0.0.1. */
   port: number
   /** Node id, which its certificate is for. */
   node: string
-  /** PEM. */
-  ca: string
-  certificate: string
-  key: string
 }
 
 export { EtcdError, type WatchEvent, type WatchListener } from './watch.ts'
@@ -65,6 +62,8 @@ export interface Etcd {
   disarm(alarm: { memberID: string; alarm: string }): Promise<void>
   /** Ends the calls that wait for a majority: their outcome is unknown. */
   cancelWaiting(): void
+  /** Calls from now on go by another certificate; streams end. */
+  renew(tls: Tls): void
   close(): void
 }
 
@@ -99,7 +98,7 @@ const keyValue = (raw: RawKeyValue): KeyValue => ({
 })
 
 /** Does not wait for a connection: the first call does. */
-export async function openEtcd({ port, node, ca, certificate, key }: EtcdTarget): Promise<Etcd> {
+export async function openEtcd({ port, node, ...tls }: EtcdTarget): Promise<Etcd> {
   // Loaded only by a node in a cluster: the library costs several MB.
   const [grpc, { load }] = await Promise.all([import('@grpc/grpc-js'), import('@grpc/proto-loader')])
   const definition = await load(join(import.meta.dirname, 'etcd.proto'), {
@@ -111,7 +110,6 @@ export async function openEtcd({ port, node, ca, certificate, key }: EtcdTarget)
   })
   const codes = inParts(definition)
   const loaded = grpc.loadPackageDefinition(definition) as unknown as { etcdserverpb: Record<Service, StubClass> }
-  const credentials = grpc.credentials.createSsl(Buffer.from(ca), Buffer.from(key), Buffer.from(certificate))
   const options = {
     'grpc.ssl_target_name_override': node,
     'grpc.default_authority': node,
@@ -128,16 +126,23 @@ export async function openEtcd({ port, node, ca, certificate, key }: EtcdTarget)
     'grpc.max_send_message_length': MAX_MESSAGE,
   }
   const target = `127.0.0.1:${port}`
-  const first = new loaded.etcdserverpb.KV(target, credentials, options)
-  const shared = { ...options, channelOverride: first.getChannel() }
-  const stub = (name: Service) => new loaded.etcdserverpb[name](target, credentials, shared)
-  const stubs: Record<Service, Stub> = {
-    KV: first,
-    Watch: stub('Watch'),
-    Lease: stub('Lease'),
-    Cluster: stub('Cluster'),
-    Maintenance: stub('Maintenance'),
+  function connect({ ca, certificate, key }: Tls): Record<Service, Stub> {
+    const credentials = grpc.credentials.createSsl(Buffer.from(ca), Buffer.from(key), Buffer.from(certificate))
+    const first = new loaded.etcdserverpb.KV(target, credentials, options)
+    const shared = { ...options, channelOverride: first.getChannel() }
+    const stub = (name: Service) => new loaded.etcdserverpb[name](target, credentials, shared)
+    return {
+      KV: first,
+      Watch: stub('Watch'),
+      Lease: stub('Lease'),
+      Cluster: stub('Cluster'),
+      Maintenance: stub('Maintenance'),
+    }
   }
+  const disconnect = () => {
+    for (const each of Object.values(stubs)) each.close()
+  }
+  let stubs = connect(tls)
   const waiting = new Set<ClientUnaryCall>()
 
   function call<Answer>(
@@ -215,8 +220,10 @@ export async function openEtcd({ port, node, ca, certificate, key }: EtcdTarget)
     cancelWaiting() {
       for (const running of waiting) running.cancel()
     },
-    close() {
-      for (const each of Object.values(stubs)) each.close()
+    renew(other) {
+      disconnect()
+      stubs = connect(other)
     },
+    close: disconnect,
   }
 }

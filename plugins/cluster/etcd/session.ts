@@ -11,6 +11,8 @@ export interface Session {
   lastExit(): EtcdExit | undefined
   /** Process id, for whoever looks at it; 0 while there is none. */
   pid(): number
+  /** The node has another certificate: from now on it is the one by which etcd is asked. */
+  renew(): void
   /** Ends etcd in order, and the connection. A second call waits for the first. */
   close(): Promise<void>
 }
@@ -30,19 +32,29 @@ const STEADY_MS = 60_000
 export async function openSession(settings: EtcdSettings, events: SessionEvents): Promise<Session> {
   const file = (name: string) => readFileSync(join(settings.certificateDir, name), 'utf8')
   const { clientPort: port, node } = settings
-  const etcd = await openEtcd({ port, node, ca: file('ca.pem'), certificate: file('cert.pem'), key: file('key.pem') })
+  const tls = () => ({ ca: file('ca.pem'), certificate: file('cert.pem'), key: file('key.pem') })
+  const etcd = await openEtcd({ port, node, ...tls() })
   const closing = new AbortController()
   let child: EtcdChild | undefined
   let last: EtcdExit | undefined
+
+  /** That it cannot be started at all, for want of file descriptors perhaps, is an end as well. */
+  async function runOnce(): Promise<EtcdExit> {
+    try {
+      child = await startEtcd(settings, events.log)
+      return await (closing.signal.aborted ? child.stop() : child.exited)
+    } catch (error) {
+      return { code: 1, said: (error as Error).message }
+    } finally {
+      child = undefined
+    }
+  }
 
   async function keepRunning(): Promise<void> {
     for (let pause = FIRST_PAUSE_MS; !closing.signal.aborted; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
       const since = performance.now()
       last = undefined
-      child = await startEtcd(settings, events.log)
-      if (closing.signal.aborted) return
-      const exit = await child.exited
-      child = undefined
+      const exit = await runOnce()
       last = exit
       if (closing.signal.aborted) return
       if (exit.code === 0) return events.removed()
@@ -58,13 +70,12 @@ export async function openSession(settings: EtcdSettings, events: SessionEvents)
     etcd,
     lastExit: () => last,
     pid: () => child?.pid ?? 0,
+    renew: () => etcd.renew(tls()),
     close() {
       closed ??= (async () => {
         closing.abort()
         await child?.stop()
         await running.catch(() => {})
-        // One that was just being started.
-        await child?.stop()
         etcd.close()
       })()
       return closed

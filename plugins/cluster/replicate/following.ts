@@ -1,6 +1,7 @@
 /** The watch: brings what etcd tells, whole revisions in their order, into the store, and begins anew when it ends. */
 import { setTimeout as delay } from 'node:timers/promises'
-import type { Change, Db, Mutation } from '../../../core/area.ts'
+import type { Change, Db } from '../../../core/area.ts'
+import { Outdated } from '../../../core/replication.ts'
 import { system } from '../../../core/state/events.ts'
 import type { EngineContext } from '../engine.ts'
 import type { Etcd, WatchEvent } from '../etcd/client.ts'
@@ -18,8 +19,10 @@ export interface Following {
 export interface FollowingEvents {
   /** The rule by which revisions come into the store. */
   apply(tx: Db, revisions: readonly WatchEvent[][]): Promise<Change<void>>
+  /** Why the revisions that the cluster tells do not follow on what this node has; undefined: they do. */
+  outOfStep(etcd: Etcd): Promise<string | undefined>
   /** Takes everything over anew; resolves to the revision. */
-  reload(etcd: Etcd): Promise<Mutation<number>>
+  reload(etcd: Etcd): Promise<number>
   cutOff(): void
   /** Keys that are not of rows. */
   told(events: readonly WatchEvent[]): void
@@ -60,7 +63,7 @@ export function openFollowing(context: EngineContext, events: FollowingEvents): 
   async function follow(etcd: Etcd, stopped: AbortSignal): Promise<void> {
     applied = queries(read).self.get()?.revision ?? 0
     for (let pause = FIRST_PAUSE_MS; !stopped.aborted; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
-      const { why, heard } = await watchOnce(etcd, stopped)
+      const { why, heard } = await followOnce(etcd, stopped)
       if (stopped.aborted) return
       if (heard) pause = FIRST_PAUSE_MS
       if (why === 'ended') events.cutOff()
@@ -69,11 +72,23 @@ export function openFollowing(context: EngineContext, events: FollowingEvents): 
     }
   }
 
+  async function followOnce(etcd: Etcd, stopped: AbortSignal): Promise<{ why: string; heard: boolean }> {
+    try {
+      const why = await events.outOfStep(etcd)
+      if (why !== undefined) return { why, heard: false }
+    } catch (error) {
+      log.debug({ err: error }, 'etcd does not say up to where it is')
+      return { why: 'ended', heard: false }
+    }
+    return watchOnce(etcd, stopped)
+  }
+
   async function reload(etcd: Etcd, why: string): Promise<void> {
     try {
-      const { result } = await events.reload(etcd)
-      log.info({ why, revision: result }, 'all rows of the cluster were taken over anew')
-      reached(result)
+      const revision = await events.reload(etcd)
+      log.info({ why, revision }, 'all rows of the cluster were taken over anew')
+      applied = revision
+      reached(revision)
     } catch (error) {
       log.error({ err: error, why }, 'the rows of the cluster could not be taken over; it is tried again')
     }
@@ -83,7 +98,7 @@ export function openFollowing(context: EngineContext, events: FollowingEvents): 
   async function watchOnce(
     etcd: Etcd,
     stopped: AbortSignal,
-  ): Promise<{ why: 'ended' | 'compacted' | 'failed'; heard: boolean }> {
+  ): Promise<{ why: 'ended' | 'compacted' | 'outdated' | 'failed'; heard: boolean }> {
     const queue: { events: WatchEvent[]; revision: number }[] = []
     const state = { ended: false, compacted: false, heard: false }
     let wake = () => {}
@@ -118,6 +133,8 @@ export function openFollowing(context: EngineContext, events: FollowingEvents): 
           reached(portion.revision)
           failures = 0
         } catch (error) {
+          // The watch will not tell of the row again.
+          if (error instanceof Outdated) return { why: 'outdated', heard: state.heard }
           failures++
           log.error({ err: error, failures }, 'changes by other members could not be stored; it is tried again')
           if (failures >= FAILURES) return { why: 'failed', heard: state.heard }
@@ -136,7 +153,11 @@ export function openFollowing(context: EngineContext, events: FollowingEvents): 
     const others = told.filter((event) => !isRow(event))
     const revisions = byRevision(told.filter(isRow))
     if (revisions.length > 0) await context.adopt(system('cluster'), (tx) => events.apply(tx, revisions))
-    if (others.length > 0) events.told(others)
+    try {
+      if (others.length > 0) events.told(others)
+    } catch (error) {
+      log.error({ err: error }, 'what is told beside rows was not understood')
+    }
   }
 
   return {

@@ -4,27 +4,40 @@
  * known by its revision (`cluster_own`). Changes of this node may come into the store before older ones of others: those are of
  * other rows, or the transaction would have been outrun.
  */
-import { randomUUID } from 'node:crypto'
+import { createHash, randomUUID } from 'node:crypto'
 import type { Change, Db, EventDraft, Ref } from '../../../core/area.ts'
-import { applyRows, Outrun, type Replicator, type Row, type RowChange, type Sent } from '../../../core/replication.ts'
+import {
+  applyRows,
+  type Collection,
+  Outrun,
+  type Replicator,
+  type Row,
+  type RowChange,
+  type Sent,
+} from '../../../core/replication.ts'
 import { inSlices, stepwise } from '../../../core/slices.ts'
 import { system } from '../../../core/state/events.ts'
 import type { EngineContext } from '../engine.ts'
 import type { Etcd, WatchEvent } from '../etcd/client.ts'
 import { prefixEnd } from '../etcd/words.ts'
-import { CHANGE, ROWS, readRowKey, SERIAL } from '../keys.ts'
-import { unavailable } from '../membership.ts'
+import { CHANGE, META, ROWS, readRowKey, SERIAL } from '../keys.ts'
+import { rethrow, unavailable } from '../membership.ts'
 import { forgetKeys, queries } from '../queries.ts'
-import { changeOf, importRows, loadRows } from './copy.ts'
+import * as tables from '../tables.ts'
+import { changeOf, importRows, judgeRows, loadRows, readAll, type Snapshot } from './copy.ts'
 import { openFollowing } from './following.ts'
 import { carryOut } from './outcome.ts'
 import { type ChangeRecord, transactionOf } from './transaction.ts'
 
 export interface Replica extends Replicator {
+  /** What this node replicates, as a digest: another one than that of the rows it took over last, and it takes them anew. */
+  readonly shares: string
   /** For the rule of a conversion: all rows into a new etcd. */
   importInto(tx: Db, etcd: Etcd, self: string): Promise<void>
-  /** For the rule that makes a node a member: all rows from the cluster. @throws ApiError 409 */
-  loadFrom(tx: Db, etcd: Etcd, self: string): Promise<Change<number>>
+  /** For the rule that makes a node a member: all rows of the cluster. @throws ApiError 409 */
+  load(tx: Db, all: Snapshot, self: string): Promise<Change<number>>
+  /** Whether this node could take over the rows that its etcd has so far. @throws ApiError 409 */
+  judge(etcd: Etcd): Promise<void>
   /** Follows the cluster from what is stored on. */
   start(etcd: Etcd): void
   stop(): Promise<void>
@@ -45,19 +58,51 @@ export interface ReplicaEvents {
 export function openReplica(context: EngineContext, events: ReplicaEvents): Replica {
   const { read, collections } = context
   let etcd: Etcd | undefined
+  /** While all rows are taken over anew: until then this node changes none, or it would have to begin again and again. */
+  let loading: Promise<number> | undefined
   const self = () => queries(read).self.get()?.node ?? ''
+  const shares = digestOf(collections)
   const following = openFollowing(context, {
     apply,
+    async outOfStep(from) {
+      const me = queries(read).self.get()
+      if (me?.shares !== shares) return 'this node replicates other tables than before'
+      const { revision } = await from.range(META.id, { limit: 1 })
+      return revision < me.revision ? 'the cluster has lost what this node had of it' : undefined
+    },
     async reload(from) {
-      const done = await context.adopt(system('cluster'), async (tx) =>
-        changeOf(await loadRows(tx, from, collections, self(), false)),
-      )
-      events.reloaded()
-      return done
+      loading = loadAnew(from)
+      try {
+        return await loading
+      } finally {
+        loading = undefined
+      }
     },
     cutOff: events.cutOff,
     told: events.told,
   })
+
+  async function load(tx: Db, all: Snapshot, node: string): Promise<Change<number>> {
+    const loaded = await loadRows(tx, all, collections, node)
+    tx.update(tables.self).set({ shares }).run()
+    return changeOf(loaded)
+  }
+
+  /** Read while others go on; what this node changed in the meantime is of a later time, and then it is read again. */
+  async function loadAnew(from: Etcd): Promise<number> {
+    for (let before = -1; ; ) {
+      const all = await readAll(from)
+      const { result } = await context.adopt(system('cluster'), async (tx): Promise<Change<number | undefined>> => {
+        // A cluster that does not reach what this node changed has lost it.
+        const late = all.revision > before && queries(tx).ownAfter.get({ revision: all.revision }) !== undefined
+        return late ? { result: undefined, touch: [], events: [] } : load(tx, all, self())
+      })
+      before = all.revision
+      if (result === undefined) continue
+      events.reloaded()
+      return result
+    }
+  }
 
   async function send(tx: Db, change: Sent): Promise<void> {
     const to = etcd
@@ -83,6 +128,7 @@ export function openReplica(context: EngineContext, events: ReplicaEvents): Repl
     const [touch, drafts]: [Ref[], EventDraft[]] = [[], []]
     for (const revision of revisions) {
       const at = revision[0]?.revision ?? 0
+      if (at <= (q.self.get()?.revision ?? 0)) continue
       if (q.isOwn.get({ revision: at }) === undefined) {
         const { changes, origin } = await taken(tx, revision)
         const follow = await applyRows(tx, self(), changes)
@@ -101,7 +147,7 @@ export function openReplica(context: EngineContext, events: ReplicaEvents): Repl
     let origin: Sent['origin'] | undefined
     await inSlices(revision, ({ key, value, revision: at }) => {
       if (key.startsWith(CHANGE)) origin = value === undefined ? undefined : (JSON.parse(value) as ChangeRecord).origin
-      if (!key.startsWith(ROWS) && !key.startsWith(SERIAL)) return
+      if (!key.startsWith(SERIAL) && !isKept(key)) return
       if (value === undefined) q.forget.run({ key })
       else q.keep.run({ key, revision: at })
       if (key.startsWith(ROWS)) changes.push(...changeIn(key, value))
@@ -109,7 +155,9 @@ export function openReplica(context: EngineContext, events: ReplicaEvents): Repl
     return { changes, origin }
   }
 
-  /** None of a collection that this node does not keep. */
+  /** What is of an area that is off is as it was when that was on. */
+  const isKept = (key: string) => key.startsWith(ROWS) && collections.has(readRowKey(key).collection)
+
   function changeIn(key: string, value: string | undefined): RowChange[] {
     const { collection: name, values } = readRowKey(key)
     const collection = collections.get(name)
@@ -124,15 +172,22 @@ export function openReplica(context: EngineContext, events: ReplicaEvents): Repl
     get self() {
       return self()
     },
+    shares,
     // The store's word, which changes exactly with a commit.
-    active: () => queries(read).self.get()?.mode === 'member',
+    active: () => (queries(read).self.get()?.mode ?? 'joining') !== 'joining',
     ready() {
+      if (etcd === undefined)
+        throw unavailable('it does not run on this node, so nothing the members share can be changed')
       if (!events.writable())
         throw unavailable('no majority of the members can be reached, so nothing they share can be changed')
+      if (loading) throw new Outrun(loading.then(() => {}, rethrow))
+      if (queries(read).self.get()?.shares !== shares)
+        throw unavailable('this node has yet to take over the rows of an area that was off')
     },
     send,
     importInto: (tx, to, node) => importRows(tx, to, collections, node),
-    loadFrom: async (tx, from, node) => changeOf(await loadRows(tx, from, collections, node, true)),
+    load,
+    judge: (from) => judgeRows(read, from, collections, self()),
     start(to) {
       etcd = to
       following.start(to)
@@ -143,4 +198,9 @@ export function openReplica(context: EngineContext, events: ReplicaEvents): Repl
     },
     caughtUp: following.caughtUp,
   }
+}
+
+function digestOf(collections: ReadonlyMap<string, Collection>): string {
+  const names = Array.from(collections.values(), ({ name, columns }) => [name, ...[...columns].sort()].join()).sort()
+  return createHash('sha256').update(names.join(';')).digest('hex').slice(0, 16)
 }

@@ -48,6 +48,7 @@ export function* transactionOf(held: Held, { area, origin, changes }: Sent, rid:
   const released = new Set<string>()
   const taken = new Map<string, string>()
   const serials = new Set<string>()
+  const ending = new Set<string>()
 
   for (const change of changes) {
     const { collection, before, after } = change
@@ -66,6 +67,7 @@ export function* transactionOf(held: Held, { area, origin, changes }: Sent, rid:
         ops.push(removeAll(prefix))
         gonePrefixes.push(prefix)
       }
+      if (before) for (const name of collection.named?.(before) ?? []) ending.add(name)
     }
     const [had, has] = [before, after].map((row) => new Set(row ? uniqueKeys(collection, row) : []))
     for (const share of had ?? []) if (!has?.has(share)) released.add(share)
@@ -82,8 +84,8 @@ export function* transactionOf(held: Held, { area, origin, changes }: Sent, rid:
   for (const name of serials) {
     const key = serialKey(name)
     compares.push(unchanged(key, held.revisionOf(key)))
-    ops.push(put(key, rid))
-    kept.push(key)
+    ops.push(ending.has(name) ? remove(key) : put(key, rid))
+    ;(ending.has(name) ? gone : kept).push(key)
   }
   const record: ChangeRecord = { rid, node: held.node, area, origin }
   ops.push(put(changeKey(held.node), JSON.stringify(record)))

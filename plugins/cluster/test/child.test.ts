@@ -1,10 +1,12 @@
 import '../../../test/inside.ts'
-import { existsSync, readFileSync, statSync } from 'node:fs'
-import { join } from 'node:path'
+import { spawn } from 'node:child_process'
+import { existsSync, mkdirSync, readFileSync, statSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import t from 'tap'
 import { here } from '../../../test/inside.ts'
 import { netnsNamed, requireRoot } from '../../../test/netns.ts'
-import { etcdArguments, startEtcd } from '../etcd/child.ts'
+import { type EtcdExit, endLeft, etcdArguments, startEtcd } from '../etcd/child.ts'
+import { openSession } from '../etcd/session.ts'
 import { settingsOf, startBare } from './bare.ts'
 import { until } from './node.ts'
 
@@ -45,6 +47,32 @@ t.test('one that was left behind is ended before the next', async (t) => {
   t.ok(alive(child.pid))
   const { code } = await child.stop()
   t.equal(code, null, 'asked to end it ends by the signal')
+})
+
+t.test('what runs on data of the same name in another place is left alone', async (t) => {
+  const { dataDir } = await settingsOf(t)
+  const run = 'echo up; while :; do sleep 1; done'
+  const elsewhere = `mount -t tmpfs none ${dirname(dirname(dataDir))} && mkdir -p ${dataDir} && ${run}`
+  const other = spawn('unshare', ['-m', 'sh', '-c', elsewhere, `--data-dir=${dataDir}`])
+  t.teardown(() => other.kill('SIGKILL'))
+  await new Promise((resolve) => other.stdout.once('data', resolve))
+  await endLeft(dataDir)
+  t.ok(alive(other.pid ?? 0))
+  mkdirSync(dataDir, { recursive: true })
+  const own = spawn('sh', ['-c', run, `--data-dir=${dataDir}`])
+  t.teardown(() => own.kill('SIGKILL'))
+  await new Promise((resolve) => own.stdout.once('data', resolve))
+  await endLeft(dataDir)
+  t.notOk(alive(own.pid ?? 0), 'control: one of this place is ended')
+})
+
+t.test('an etcd that cannot be started is an end that is told, and closing waits for nothing', async (t) => {
+  const settings = await settingsOf(t, { node: 'not a node id' })
+  const told: EtcdExit[] = []
+  const session = await openSession(settings, { log() {}, ended: (exit) => void told.push(exit), removed() {} })
+  await until(() => told.length > 1, 'it is tried again')
+  t.match(session.lastExit(), { code: 1, said: /not a node id/ })
+  await session.close()
 })
 
 t.test('what is secret is for root alone, and no free text reaches the command line', async (t) => {

@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { requireRoot } from '../../../test/netns.ts'
-import { certify, isHalfOver, makeAuthority, makeKey } from '../certificates.ts'
+import { certify, isStale, makeAuthority, makeKey } from '../certificates.ts'
 import { enter, makeParent, startNode, statusOf, until, untilSame } from './node.ts'
 
 requireRoot(t)
@@ -101,8 +101,9 @@ t.test('certificates', async (t) => {
     t.ok(own.checkHost('node-7'))
     t.same(own.keyUsage, ['1.3.6.1.5.5.7.3.1', '1.3.6.1.5.5.7.3.2'])
     t.notOk(own.ca)
-    t.notOk(isHalfOver(pem, new Date('2030-06-01T00:00:00Z')))
-    t.ok(isHalfOver(pem, new Date('2030-08-01T00:00:00Z')))
+    t.notOk(isStale(pem, new Date('2030-06-01T00:00:00Z')))
+    t.ok(isStale(pem, new Date('2030-08-01T00:00:00Z')))
+    t.ok(isStale(pem, new Date('2029-06-01T00:00:00Z')), 'the clock was wrong when it was made')
   }
   const { generateKeyPairSync } = await import('node:crypto')
   const spki = { type: 'spki', format: 'pem' } as const

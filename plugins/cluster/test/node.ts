@@ -21,8 +21,8 @@ export interface TestNode {
   change<T>(rule: (tx: Db) => T): Promise<T>
   /** All rows of the area `trial`, as text. */
   rows(): string
-  /** Starts the agent again on the same state, after it was closed. */
-  start(): Promise<void>
+  /** Starts the agent again on the same state, after it was closed; these areas are off then. */
+  start(disabled?: string): Promise<void>
   /** Ends the agent in order and starts it. */
   restart(): Promise<void>
   /** The next commits that bring a parent of that name fail, as on a full disk. */
@@ -62,7 +62,7 @@ export const CHILDREN: Collection = {
   serial: ({ owner }) => [`owner/${owner}`],
 }
 
-function openTrialStore(stateDir: string, failing: { left: number; name: string }): Store {
+export function openTrialStore(stateDir: string, failing = { left: 0, name: '' }): Store {
   const store = openStore(stateDir)
   const tables = [
     "trial_parents (id integer primary key autoincrement, name text not null unique, note text not null default '')",
@@ -88,7 +88,7 @@ export async function startNode(t: Scope, index: number): Promise<TestNode> {
   const address = `127.0.0.${index}`
   const failing = { left: 0, name: '' }
   let engine: Engine | undefined
-  const start = () => {
+  const start = (disabled = '') => {
     const here = pathToFileURL(join(import.meta.dirname, '..', 'index.js')).href
     const cluster = defineArea(here, {
       name: 'cluster',
@@ -115,6 +115,7 @@ export async function startNode(t: Scope, index: number): Promise<TestNode> {
       stateDir,
       only,
       extraAreas: [cluster, trial],
+      config: { disabled_areas: disabled },
       openStore: (dir) => openTrialStore(dir, failing),
     })
   }
@@ -139,8 +140,8 @@ export async function startNode(t: Scope, index: number): Promise<TestNode> {
       return (await built.agent.pipeline.mutate('trial', system('test'), rule)).result
     },
     rows: () => JSON.stringify([all('trial_parents'), all('trial_children')]),
-    async start() {
-      built = await start()
+    async start(disabled) {
+      built = await start(disabled)
     },
     async restart() {
       await built.agent.close()
@@ -162,7 +163,7 @@ export async function startNode(t: Scope, index: number): Promise<TestNode> {
 export async function enter(by: TestNode, node: TestNode): Promise<void> {
   const { key, publicKey } = makeKey()
   const admission = await by.engine.certify(node.engine.self, node.address, publicKey)
-  await node.engine.enter(admission, key)
+  await node.engine.enter(admission, key, () => by.engine.expel(node.engine.self))
 }
 
 export const makeParent = (name: string) => (tx: Db) =>

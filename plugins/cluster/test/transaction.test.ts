@@ -17,6 +17,13 @@ const pools: Collection = {
   parents: [{ collection: 'tenants', columns: ['tenant'] }],
   serial: ({ tenant }) => (tenant ? [`tenant/${tenant}`] : []),
 }
+const tenants: Collection = {
+  name: 'tenants',
+  key: ['id'],
+  columns: ['id'],
+  serial: ({ id }) => [`tenant/${id}`],
+  named: ({ id }) => [`tenant/${id}`],
+}
 const addresses: Collection = {
   name: 'addresses',
   key: ['pool', 'ip'],
@@ -64,6 +71,21 @@ t.test('a changed row gives up what nobody else may have', async (t) => {
   t.same(compares, [unchanged('/r/pools/=7', 12), absent('/u/pools/0/b')])
   t.same(ops.slice(1), ['/u/pools/0/b=/r/pools/=7', '-/u/pools/0/a'])
   t.same(build([{ ...change, after: pool(7, 'a', 't1') }]).compares[1], present('/r/tenants/t1'))
+})
+
+t.test('what a serial is named after takes it along', async (t) => {
+  const row = { id: 't1' }
+  const { compares, ops, kept, gone } = build(
+    [
+      { collection: pools, before: pool(7, 'a', 't1') },
+      { collection: tenants, before: row },
+    ],
+    { '/s/tenant%2Ft1': 9 },
+  )
+  t.same(compares.at(-1), unchanged('/s/tenant%2Ft1', 9))
+  t.equal(ops.at(-1), '-/s/tenant%2Ft1')
+  t.same([kept, gone.at(-1)], [[], '/s/tenant%2Ft1'])
+  t.equal(build([{ collection: tenants, after: row }]).ops.at(-1), '/s/tenant%2Ft1=rid')
 })
 
 t.test('two rows exchange what nobody else may have', async (t) => {
