@@ -2,14 +2,12 @@
  * Takes off this node what agents have put there, whoever of them it was: for an operator who is done with it. No agent
  * may run meanwhile, which would put it back. Reads nothing but the kernel and the run directory, so it works without a store.
  */
-import { execFile } from 'node:child_process'
 import { existsSync, readdirSync, rmSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
-import { promisify } from 'node:util'
 import { ifGone } from './bpf/lb/links.ts'
 import { openLink } from './bpf/link.ts'
-import { DAEMONS, endDaemon, type FrrPlaces, pidOf } from './frr/session.ts'
+import { DAEMONS, endDaemon, type FrrPlaces, pidOf, removeTheirs } from './frr/session.ts'
 import { NETLINK_ROUTE } from './netlink/bind.ts'
 import { openNetlinkDriver } from './netlink/driver.ts'
 import { deleteRoute, listRoutes } from './netlink/route.ts'
@@ -96,8 +94,7 @@ const endFrr: Step = async ({ frr }, count) => {
   }
   const parent = dirname(frr.runDir)
   const files = existsSync(parent) ? readdirSync(parent).filter((name) => name.startsWith(basename(frr.runDir))) : []
-  // Some of it is frr's: rm goes down by open directories, and cannot be led elsewhere meanwhile.
-  if (files.length > 0) await promisify(execFile)('rm', ['-rf', '--', ...files.map((name) => join(parent, name))])
+  await removeTheirs(files.map((name) => join(parent, name)))
   count('processes of FRR', running.length)
 }
 

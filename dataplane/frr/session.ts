@@ -191,11 +191,15 @@ export async function endDaemon(places: FrrPlaces, name: Daemon): Promise<void> 
 async function forgetTrace({ runDir }: FrrPlaces, name: Daemon): Promise<void> {
   try {
     const launched = Number(readFileSync(launcher(runDir, name), 'utf8'))
-    // Theirs too: rm goes down by open directories, and cannot be led elsewhere meanwhile.
-    if (launched > 1) await promisify(execFile)('rm', ['-rf', '--', `/var/tmp/frr/${name}.${launched}`])
+    if (launched > 1) await removeTheirs([`/var/tmp/frr/${name}.${launched}`])
   } catch {
     // There was no earlier one.
   }
+}
+
+/** Removes what is frr's too: rm goes down by open directories, and cannot be led elsewhere meanwhile. */
+export async function removeTheirs(paths: readonly string[]): Promise<void> {
+  if (paths.length > 0) await promisify(execFile)('rm', ['-rf', '--', ...paths])
 }
 
 const launcher = (runDir: string, name: Daemon): string => `${runDir}.${name}.launcher`

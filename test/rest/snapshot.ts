@@ -7,13 +7,14 @@ export interface Snapshot {
   entries: unknown[]
 }
 
-/** The marks of the licence clock move by themselves and are left out. */
+/** What moves by the clock is left out: the licence's marks, and when traffic was read last. */
 export function snapshot({ agent, plane }: Pick<BuiltAgent, 'agent' | 'plane'>): Snapshot {
   const { read } = agent.store
   const tables = read.all<{ name: string }>(sql`select name from sqlite_master where type = 'table' order by name`)
   const rows = tables.map(({ name }) => {
     const all = read.all<Record<string, unknown>>(sql.raw(`select * from "${name}" order by 1`))
-    return [name, name === 'core_marks' ? all.filter((row) => !String(row.name).startsWith('license_')) : all] as const
+    if (name === 'core_marks') return [name, all.filter((row) => !String(row.name).startsWith('license_'))] as const
+    return [name, name === 'flows_readings' ? all.map(({ at: _, ...row }) => row) : all] as const
   })
   return {
     rows: Object.fromEntries(rows),
