@@ -9,6 +9,7 @@ import { clientAt } from '../../../core/gates/client.ts'
 import { decodePassed, type Elsewhere } from '../../../core/transport/elsewhere.ts'
 import type { RestListener } from '../../../core/transport/listener.ts'
 import { fingerprintOf } from '../certificates.ts'
+import { unavailable } from '../membership.ts'
 import { CALLER, PASS } from './peers.ts'
 
 export interface DoorMember {
@@ -46,7 +47,7 @@ export function openDoor(parts: DoorParts): Promise<RestListener> {
     if (url.startsWith(`${PASS}/`)) {
       const passed = member === undefined ? undefined : decodePassed(String(request.headers[CALLER] ?? ''))
       if (passed === undefined) {
-        refuse(response, NOT_A_MEMBER)
+        refuse(response, isBlind(request.socket as TLSSocket, parts) ? unavailable(UNHEARD) : NOT_A_MEMBER)
         return
       }
       request.url = url.slice(PASS.length)
@@ -71,6 +72,7 @@ export function openDoor(parts: DoorParts): Promise<RestListener> {
 }
 
 const NOT_A_MEMBER = forbidden('NOT_A_MEMBER', 'forbidden: for members of the cluster only')
+const UNHEARD = 'the member has yet to hear from its etcd which keys are those of members'
 const DEFECT = new ApiError(500, 'INTERNAL', 'internal error')
 
 /**
@@ -84,6 +86,10 @@ function memberBehind(socket: TLSSocket, { members }: DoorParts): string | undef
   const fingerprint = fingerprintOf(shown.publicKey)
   return [...members()].find(({ key }) => key === fingerprint)?.id
 }
+
+/** After a start it is not known whose key is whose until etcd has said so. */
+const isBlind = (socket: TLSSocket, { members }: DoorParts): boolean =>
+  socket.authorized && [...members()].every(({ key }) => key === undefined)
 
 /** What is no code counts as a failed authentication of the address that it comes from. */
 async function judgedJoin(request: IncomingMessage, { elsewhere: { lockout }, join }: DoorParts): Promise<object> {
