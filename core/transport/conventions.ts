@@ -11,6 +11,7 @@ import Fastify, {
 } from 'fastify'
 import { type ApiError, badRequest } from '../errors.ts'
 import type { Gates } from '../gates/index.ts'
+import { lateCompilers } from './compilers.ts'
 import { passedOf } from './elsewhere.ts'
 import { gzippedTag } from './etag.ts'
 import { parseBody } from './json.ts'
@@ -39,6 +40,7 @@ export function openServer(
     childLoggerFactory: (parent) => parent,
     // What another member has passed on keeps its id, so that both tell of the same request.
     genReqId: (raw) => passedOf(raw)?.requestId ?? `${boot}-${(++requests).toString(36)}`,
+    schemaController: lateCompilers(),
     ajv: { customOptions: { coerceTypes: false, removeAdditional: false, useDefaults: false, allErrors: false } },
     schemaErrorFormatter: (violations, where) => new Error(violationText(violations, where)),
     // A URL that cannot be decoded reaches no hook: the gates are asked here, so that it tells a stranger nothing.
