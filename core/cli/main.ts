@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { controlSocket, placesFrom } from '../environment.ts'
 import { openAsk, openClient, PATIENCE_MS } from './client.ts'
 import { openLines } from './lines.ts'
+import { textOn } from './output.ts'
 import { run } from './program.ts'
 import { progressOn } from './progress.ts'
 import { openScreen } from './screen.ts'
@@ -31,11 +32,11 @@ process.exitCode = await run(process.argv.slice(2), await allVerbs(), {
   ask: openAsk(socket, PATIENCE_MS, progress),
   lines: openLines(socket, interrupted),
   stdin: readStdin,
-  out: (text) => void process.stdout.write(text),
+  out: textOn(process.stdout),
   async drained() {
     if (process.stdout.writableNeedDrain) await once(process.stdout, 'drain')
   },
-  err: (text) => void process.stderr.write(text),
+  err: textOn(process.stderr),
   places,
   screen: () => openScreen(process.stdin, process.stdout),
 })

@@ -44,6 +44,9 @@ export interface Outbox {
   bounds(): { oldest: number; latest: number }
 }
 
+/** Events that are deleted in one go. */
+const PORTION = 500
+
 const queries = prepared((db) => ({
   last: db
     .select({ id: max(events.id) })
@@ -69,6 +72,7 @@ const queries = prepared((db) => ({
   prune: db
     .delete(events)
     .where(lte(events.id, sql.placeholder('upTo')))
+    .limit(PORTION)
     .prepare(),
   after: db
     .select()
@@ -96,8 +100,9 @@ export function openOutbox(
       const q = queries(tx)
       const time = now().toISOString()
       const actor = JSON.stringify(origin.actor)
-      let id = q.last.get()?.id ?? 0
-      await inSlices(drafts, ({ type, area: declaredBy = area, resource, data, origin: by = origin }) => {
+      const kept = drafts.slice(-keep())
+      let id = (q.last.get()?.id ?? 0) + drafts.length - kept.length
+      await inSlices(kept, ({ type, area: declaredBy = area, resource, data, origin: by = origin }) => {
         id++
         const told = { type, area: declaredBy, resource, data: JSON.stringify(data) }
         const row = {
@@ -109,7 +114,7 @@ export function openOutbox(
         }
         q.insert.run(row)
       })
-      q.prune.run({ upTo: id - keep() })
+      while (q.prune.run({ upTo: id - keep() }).changes === PORTION) await new Promise(setImmediate)
       written(area, drafts.length)
       return id
     },

@@ -8,6 +8,7 @@ import Database from 'better-sqlite3'
 import { drizzle } from 'drizzle-orm/better-sqlite3'
 import { migrate } from 'drizzle-orm/better-sqlite3/migrator'
 import type { Db } from '../area.ts'
+import { openCheckpoints } from './checkpoint.ts'
 
 export interface Store {
   /** Sees the open transaction. For the pipeline only. */
@@ -35,6 +36,8 @@ export function openStore(stateDir: string): Store {
   writer.pragma('synchronous = FULL')
   writer.pragma('foreign_keys = ON')
   writer.pragma('busy_timeout = 5000')
+  // KiB. Pages beyond it go into the WAL while a large transaction is being made, in slices; COMMIT has the rest to write, at once.
+  writer.pragma('cache_size = -2000')
   const reader = new Database(file, { readonly: true })
   const [begin, commit, rollback] = [
     writer.prepare('BEGIN IMMEDIATE'),
@@ -42,6 +45,7 @@ export function openStore(stateDir: string): Store {
     writer.prepare('ROLLBACK'),
   ]
   const write = drizzle(writer)
+  const checkpoint = openCheckpoints(writer)
   return {
     write,
     read: drizzle(reader),
@@ -51,7 +55,10 @@ export function openStore(stateDir: string): Store {
       return { db: drizzle(connection), close: () => connection.close() }
     },
     begin: () => void begin.run(),
-    commit: () => void commit.run(),
+    commit() {
+      commit.run()
+      checkpoint()
+    },
     rollback: () => {
       if (writer.inTransaction) rollback.run()
     },

@@ -11,6 +11,7 @@ import { type Cluster, clusterOf, statusOf, summaryOf } from './cluster.ts'
 import { encodeCode, listCodes, makeCode, revokeCode } from './codes.ts'
 import { countsOf } from './counts.ts'
 import { codeFor, joinByCode, remove } from './join.ts'
+import { tellProcessing } from './processing.ts'
 import * as schema from './schemas.ts'
 
 const AREA = 'cluster'
@@ -148,6 +149,7 @@ function requirePlan(licence: LicenceView): void {
 export function control(app: TypedApp): void {
   const { config, now } = app.agent
   const cluster = (): Cluster => clusterOf(config)
+  tellProcessing(app)
 
   app.get('/', () => {
     const { whyOff } = cluster()

@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import type { Answer } from '../build.ts'
 import { type ClusterNode, complete, eventually, joinBy, nodesOn, standing, succeeded } from '../cluster.ts'
+import { alone } from '../faults/alone.ts'
 import { leaderOf } from '../faults/disturbances.ts'
 import { etcdOf } from '../faults/world.ts'
 import type { Scope } from '../netns.ts'
@@ -141,6 +142,7 @@ async function takesOver(node: ClusterNode, old: ClusterNode, name: string): Pro
 async function stalls(t: Scope, report: Report): Promise<void> {
   const { nodes } = await nodesOn(t, 3, { main: LOADED_AGENT })
   const [n1, n2, n3] = nodes as [ClusterNode, ClusterNode, ClusterNode]
+  await loadModules(nodes, report)
   await call(n1, 'POST', `${P}/ipam/pools`, { name: 'p', subnet: '10.0.0.0/16' })
   await call(n1, 'POST', '/control/v1/load', { pool: 1, allocations: ALLOCATIONS })
   const seen = async (figure: string, list: readonly ClusterNode[]) => {
@@ -183,6 +185,29 @@ async function stalls(t: Scope, report: Report): Promise<void> {
     return counts.every(({ ip_allocations_count }) => ip_allocations_count === 0)
   })
   await seen('delete_50k_stall', nodes)
+}
+
+/** What an agent loads when it founds or enters its first cluster is there from then on, and is no matter of how much there is. */
+async function loadModules(nodes: readonly ClusterNode[], report: Report): Promise<void> {
+  const [n1, ...others] = nodes as [ClusterNode, ...ClusterNode[]]
+  await Promise.all(nodes.map(stall))
+  await call(n1, 'POST', '/control/v1/cluster/join-codes', {})
+  const figure = (node: ClusterNode, value: number) => {
+    report({
+      figure: `first_time_stall_${node.id}`,
+      value,
+      unit: 'ms',
+      note: 'CPU: modules are loaded, once in the life of an agent',
+    })
+  }
+  figure(n1, await stall(n1))
+  for (const node of others) {
+    await joinBy(n1, node)
+    figure(node, await stall(node))
+    await call(node, 'POST', `${P}/cluster/leave`)
+    await alone(node)
+  }
+  await alone(n1)
 }
 
 async function stall({ agent }: ClusterNode): Promise<number> {

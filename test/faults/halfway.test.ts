@@ -73,8 +73,11 @@ t.test('D100 the survivor of two goes on alone by recover', async (t) => {
   await n1.agent.kill('SIGKILL')
   await eventually('n2 has no majority', async () => (await standing(n2)).leader === '')
   t.equal((await n2.agent.call('POST', `${P}/tenant`, { name: 'no' })).status, 503)
+  const left = await n2.agent.call('POST', `${P}/cluster/leave`)
+  t.match([left.status, left.body.error], [503, /cluster recover/])
   succeeded(await n2.agent.call('POST', '/control/v1/cluster/recover'))
   await eventually('it takes changes', async () => {
     return (await n2.agent.call('POST', `${P}/tenant`, { name: 'yes' })).status === 201
   })
+  t.match(await standing(n2), { leader: 'n2', is_leader: true, peers: [] })
 })

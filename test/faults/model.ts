@@ -88,10 +88,11 @@ export function openModel(): Model {
         if (thing.past) continue
         const row = found.get(`${thing.collection} ${keyOf(thing.collection, thing.row)}`)
         const there = row !== undefined && Object.entries(thing.row).every(([column, value]) => row[column] === value)
-        const known = thing.fate !== 'unknown' && !doomed(thing)
-        if (known && there !== (thing.fate === 'present')) {
+        // Nobody knows of a parent whose deletion was cut off, but it takes all along, or nothing.
+        const should = thing.fate === 'present' && restsOnSome(thing, found)
+        if (thing.fate !== 'unknown' && there !== should) {
           problems.push(
-            `${thing.collection} ${JSON.stringify(thing.row)} by ${thing.made} should be ${thing.fate}, the stores have ${JSON.stringify(row)}`,
+            `${thing.collection} ${JSON.stringify(thing.row)} by ${thing.made} should be ${should ? 'present' : 'gone'}, the stores have ${JSON.stringify(row)}`,
           )
         }
         if (thing.fate === 'unknown') {
@@ -136,6 +137,11 @@ const KEEP: Readonly<Record<string, true>> = { tenants_tenants: true, ipam_pools
 /** What it goes with is gone, or may be. */
 const doomed = ({ parent }: Thing): boolean =>
   parent !== undefined && (parent.fate !== 'present' || parent.busy || doomed(parent))
+
+/** Whether what it goes with is there, and what that goes with. */
+const restsOnSome = ({ parent }: Thing, found: ReadonlyMap<string, Row>): boolean =>
+  parent === undefined ||
+  (found.has(`${parent.collection} ${keyOf(parent.collection, parent.row)}`) && restsOnSome(parent, found))
 
 function keyOf(name: string, row: Row): string {
   const key = collections.find((collection) => collection.name === name)?.key ?? []

@@ -1,5 +1,5 @@
 /** Who writes what the members share, at every member at once: things are made and deleted, many under names that others want. */
-
+import type { Row } from '../../core/replication.ts'
 import { parseAddress, textOf } from '../../plugins/ipam/address.ts'
 import type { Answer } from '../build.ts'
 import { chance } from '../chance.ts'
@@ -68,7 +68,11 @@ export async function one(node: ClusterNode, model: Model, random: () => number,
     })
   }
   if (kind < 0.16) return remove(node, model, some('tenants_tenants'), ({ id }) => ['DELETE', `/tenant/${id}`])
-  if (kind < 0.18) return update(node, model, some('tenants_tenants'), random() < 0.5 ? 'suspended' : 'active')
+  if (kind < 0.18) {
+    const status = random() < 0.5 ? 'suspended' : 'active'
+    return update(node, model, some('tenants_tenants'), { status }, ({ id }) => ['PUT', `/tenant/${id}`, { status }])
+  }
+  if (kind < 0.2) return limit(node, model, some('tenants_tenants'), 1_000_000 + Math.floor(random() * 1_000_000), by)
   if (kind < 0.24) {
     const parent = some('tenants_tenants')
     if (parent === undefined) return 404
@@ -174,20 +178,46 @@ async function remove(
   return status
 }
 
-/** Of a tenant's status, the only column of a thing that changes. */
-async function update(node: ClusterNode, model: Model, thing: Thing | undefined, status: string): Promise<number> {
+/** A tenant's quota, so high that it refuses nothing. Nobody else changes that tenant meanwhile, or sets a quota of it. */
+async function limit(node: ClusterNode, model: Model, tenant: Thing | undefined, most: number, by: string) {
+  if (tenant === undefined) return 404
+  const { id = null } = tenant.row
+  const request: Request = ['PUT', `/tenant/${id}/quota`, { ip_allocations: most }]
+  const known = model.things.find(({ collection, row, past }) => {
+    return collection === 'tenants_quotas' && row.tenant === id && !past
+  })
+  tenant.busy = true
+  try {
+    if (known) return await update(node, model, known, { most }, () => request)
+    return await make(node, model, request, () => {
+      const row = { tenant: id, resource: 'ip_allocations', most }
+      return { collection: 'tenants_quotas', row, parent: tenant, made: by }
+    })
+  } finally {
+    tenant.busy = false
+  }
+}
+
+/** Of some columns, which are those that change. */
+async function update(
+  node: ClusterNode,
+  model: Model,
+  thing: Thing | undefined,
+  change: Row,
+  request: (row: Row) => Request,
+): Promise<number> {
   if (thing === undefined) return 404
   thing.busy = true
-  const answer = await call(node, ['PUT', `/tenant/${thing.row.id}`, { status }])
+  const answer = await call(node, request(thing.row))
   thing.busy = false
-  const { status: _, ...rest } = thing.row
+  const rest = Object.fromEntries(Object.entries(thing.row).filter(([column]) => !(column in change)))
   if (answer === undefined || answer.status >= 500) {
     model.counts.unknown++
     thing.row = rest
   } else if (answer.status >= 400) model.counts.refused++
   else {
     model.counts.acknowledged++
-    thing.row = { ...rest, status }
+    thing.row = { ...rest, ...change }
   }
   return answer?.status ?? 0
 }

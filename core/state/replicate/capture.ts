@@ -43,6 +43,22 @@ export function openCapture(write: Db, { collections, replicator }: Replication)
     connection.exec(`DROP TABLE temp.${CHANGES}; DROP TABLE temp.${SWITCH}`)
   }
 
+  /** What was noted, by collection; no statement is open between two of them. */
+  function* notes(): Generator<[collection: string, Noted]> {
+    const page = statement(
+      write,
+      `SELECT number, before, after FROM ${CHANGES} WHERE collection = ? AND number > ? ORDER BY number LIMIT ${PAGE}`,
+    )
+    for (const name of collections.keys()) {
+      for (let number = 0; ; ) {
+        const rows = page.all(name, number)
+        for (const row of rows) yield [name, notedIn(row)]
+        number = Number(rows.at(-1)?.number ?? 0)
+        if (rows.length < PAGE) break
+      }
+    }
+  }
+
   return {
     begin(own) {
       const cluster = replicator()
@@ -57,18 +73,8 @@ export function openCapture(write: Db, { collections, replicator }: Replication)
     async taken() {
       if (on === undefined) return []
       const fold = openFold(collections, on.self)
-      for (const { name } of collections.values()) {
-        const page = statement(
-          write,
-          `SELECT number, before, after FROM ${CHANGES} WHERE collection = ? AND number > ? ORDER BY number LIMIT ${PAGE}`,
-        )
-        for (let number = 0; ; ) {
-          const notes = page.all(name, number)
-          await inSlices(notes, (note) => fold.add(name, notedIn(note)))
-          number = Number(notes.at(-1)?.number ?? 0)
-          if (notes.length < PAGE) break
-        }
-      }
+      // One run of slices over all pages: each page by itself is too short to give others their turn.
+      await inSlices(notes(), ([name, note]) => fold.add(name, note))
       statement(write, `DELETE FROM ${CHANGES}`).run()
       return fold.changes()
     },

@@ -126,9 +126,9 @@ export function openReplica(context: EngineContext, events: ReplicaEvents): Repl
   async function apply(tx: Db, revisions: readonly WatchEvent[][]): Promise<Change<void>> {
     const q = queries(tx)
     const [touch, drafts]: [Ref[], EventDraft[]] = [[], []]
-    for (const revision of revisions) {
+    await inSlices(revisions, async (revision) => {
       const at = revision[0]?.revision ?? 0
-      if (at <= (q.self.get()?.revision ?? 0)) continue
+      if (at <= (q.self.get()?.revision ?? 0)) return
       if (q.isOwn.get({ revision: at }) === undefined) {
         const { changes, origin } = await taken(tx, revision)
         const follow = await applyRows(tx, self(), changes)
@@ -137,7 +137,7 @@ export function openReplica(context: EngineContext, events: ReplicaEvents): Repl
       }
       q.reached.run({ revision: at })
       q.pass.run({ revision: at })
-    }
+    })
     return { result: undefined, touch, events: drafts }
   }
 

@@ -73,20 +73,6 @@ t.test('state-17 a killed leader comes back as a follower', async (t) => {
   })
 })
 
-t.test('D100 recover: the last one goes on alone when the others are gone for good', async (t) => {
-  const [last, ...gone] = nodes as [ClusterNode, ...ClusterNode[]]
-  for (const node of gone) await node.agent.kill('SIGKILL')
-  await eventually('it has no majority', async () => (await standing(last)).leader === '')
-  t.equal((await last.agent.call('POST', `${P}/tenant`, { name: 'no' })).status, 503)
-  const left = await last.agent.call('POST', `${P}/cluster/leave`)
-  t.match([left.status, left.body.error], [503, /cluster recover/])
-  succeeded(await last.agent.call('POST', '/control/v1/cluster/recover'))
-  await eventually('it can be changed', async () => {
-    return (await last.agent.call('POST', `${P}/tenant`, { name: 'yes' })).status === 201
-  })
-  t.match(await standing(last), { leader: last.id, is_leader: true, peers: [] })
-})
-
 async function metricsOf({ agent }: ClusterNode) {
   const { text } = await agent.call('GET', `${P}/metrics`)
   const value = (line: string) => Number(new RegExp(`^stratum_cluster_${line} (\\d+)$`, 'm').exec(text)?.[1])

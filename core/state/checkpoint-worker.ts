@@ -1,0 +1,7 @@
+/** The thread of checkpoint.ts: one checkpoint, by a connection of its own. */
+import { workerData } from 'node:worker_threads'
+import Database from 'better-sqlite3'
+
+const db = new Database(String(workerData), { fileMustExist: true })
+db.pragma('wal_checkpoint(PASSIVE)')
+db.close()
