@@ -8,6 +8,8 @@ export const META = {
   imported: '/meta/imported',
   lock: '/meta/lock',
   yield: '/meta/yield',
+  /** Who came last: it may be gone before the others have looked. */
+  came: '/meta/came',
 }
 export const MEMBERS = '/m/'
 export const LIVE = '/live/'

@@ -196,7 +196,7 @@ export async function arrive(
   const record: MemberRecord = found ? JSON.parse(found.value) : { address, since: now.toISOString() }
   if (record.joined && record.key === shown) return
   const next = { ...record, joined: true, key: shown }
-  await etcd.txn([unchanged(key, found?.modRevision ?? 0)], [put(key, JSON.stringify(next))])
+  await etcd.txn([unchanged(key, found?.modRevision ?? 0)], [put(key, JSON.stringify(next)), put(META.came, node)])
 }
 
 /** This node leaves; its etcd ends by itself then. */

@@ -45,17 +45,20 @@ export interface View {
   live: ReadonlySet<string>
   /** Who asks the leader to hand over. */
   yieldTo: string | undefined
+  /** Who came last. */
+  came: string | undefined
 }
 
 /** @throws EtcdError when the own etcd does not answer */
 export async function look(etcd: Etcd): Promise<View> {
   const local = { local: true, ms: 1000 }
-  const [status, raft, records, live, yieldTo] = await Promise.all([
+  const [status, raft, records, live, yieldTo, came] = await Promise.all([
     etcd.status(),
     etcd.members(),
     etcd.range(MEMBERS, local),
     etcd.range(LIVE, local),
     etcd.get(META.yield, local),
+    etcd.get(META.came, local),
   ])
   const known = new Map(records.kvs.map((kv) => [nameOf(kv, MEMBERS), JSON.parse(kv.value) as MemberRecord]))
   return {
@@ -64,6 +67,7 @@ export async function look(etcd: Etcd): Promise<View> {
     records: known,
     live: new Set(live.kvs.map((kv) => nameOf(kv, LIVE))),
     yieldTo: yieldTo?.value,
+    came: came?.value,
   }
 }
 

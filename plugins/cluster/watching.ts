@@ -111,8 +111,8 @@ export function openWatching(
     if (view) remember(of.me, of.standing)
     if (digest(before) !== digest(of.standing)) tell()
     if (view === undefined) return
-    const others = [...view.records].some(([id, { joined }]) => joined && id !== node)
-    if (others && !of.hadOthers) note(of)
+    const come = [view.came, ...[...view.records].map(([id, { joined }]) => (joined ? id : undefined))]
+    if (!of.hadOthers && come.some((id) => id !== undefined && id !== node)) note(of)
     if (of.hadOthers && standing.writable && standing.members.length === 1) events.alone()
   }
 

@@ -79,3 +79,11 @@ t.test('whose last fellow left while its agent was away goes on by itself', asyn
   await a.start()
   await until(() => a.engine.standing() === undefined, 'it goes on')
 })
+
+t.test('who has come and gone before anybody looked has been there all the same', async (t) => {
+  const [a, b] = await Promise.all([startNode(t, 1), startNode(t, 2)])
+  await a.engine.found()
+  await enter(a, b)
+  await b.engine.quit()
+  await until(() => a.engine.standing() === undefined, 'the founder is by itself')
+})
