@@ -153,6 +153,7 @@ export async function openKernel(options: KernelOptions): Promise<Plane> {
     leases: responder.value?.leases ?? NO_LEASES,
     bgp: bgp.value?.bgp ?? NO_BGP,
     addExpiring: async (set, elements) => driver?.addExpiring(set, elements),
+    holds: async (set, element) => (await driver?.holds(set, element)) ?? false,
     async close() {
       await plane.close()
       sockets?.defaultRoute.close()

@@ -139,6 +139,8 @@ export function fakePlane({ classifier = false, balancer: accelerated = true }: 
     },
     tell: async (...news) => listener?.(news.map((event) => ({ ...event, seq: ++seq }))),
     addExpiring: async () => {},
+    holds: async (set, element) =>
+      [...entries.values()].some((it) => it.kind === 'element' && it.set === set && it.element === element),
     close: async () => {},
   }
   return plane

@@ -102,6 +102,8 @@ export interface Plane {
   readonly bgp: Bgp
   /** Adds elements to a set whose elements expire by themselves; they are nobody's desired state. */
   addExpiring(set: string, elements: readonly string[]): Promise<void>
+  /** Whether a set has an element, as the kernel has it now; not where there is no such set. */
+  holds(set: string, element: string): Promise<boolean>
   close(): Promise<void>
 }
 

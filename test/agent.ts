@@ -50,11 +50,14 @@ export interface RunningAgent {
   readonly logged: readonly Record<string, unknown>[]
   /** Ends the agent (SIGTERM unless told otherwise) and resolves to its exit code, null after a signal. */
   kill(signal?: NodeJS.Signals): Promise<number | null>
-  /** Ends the agent if it still runs, starts it on the same state, with more environment from then on, and waits until it serves. */
-  restart(env?: Record<string, string>): Promise<void>
+  /**
+   * Ends the agent if it still runs, starts it on the same state, with more environment and another program from then on, and
+   * waits until it serves.
+   */
+  restart(env?: Record<string, string>, main?: string): Promise<void>
 }
 
-const MAIN = join(import.meta.dirname, '..', 'core', 'main.js')
+export const MAIN = join(import.meta.dirname, '..', 'core', 'main.js')
 /** A start takes under a second; a machine under load some more. */
 const START_MS = 60_000 * PATIENCE
 
@@ -81,10 +84,13 @@ export async function startAgent(t: Scope, options: AgentOptions): Promise<Runni
   }
   const socket = join(runDir, 'control.sock')
   const logged: Record<string, unknown>[] = []
-  const command = [process.execPath, options.main ?? MAIN]
-  const named = ['unshare', '--uts', 'sh', '-c', 'hostname "$0" && exec "$@"', options.hostname ?? '', ...command]
-  const [program = '', ...args] = options.hostname === undefined ? command : named
-  const start = () => serving(ns.spawn(program, args, { env }), logged)
+  let main = options.main ?? MAIN
+  const start = () => {
+    const command = [process.execPath, main]
+    const named = ['unshare', '--uts', 'sh', '-c', 'hostname "$0" && exec "$@"', options.hostname ?? '', ...command]
+    const [program = '', ...args] = options.hostname === undefined ? command : named
+    return serving(ns.spawn(program, args, { env }), logged)
+  }
   let child = await start()
   const kill = (signal: NodeJS.Signals = 'SIGTERM') => end(child, signal)
   t.teardown(() => kill('SIGKILL'))
@@ -101,9 +107,10 @@ export async function startAgent(t: Scope, options: AgentOptions): Promise<Runni
     runDir,
     logged,
     kill,
-    async restart(more) {
+    async restart(more, other = main) {
       await kill()
       Object.assign(env, more)
+      main = other
       child = await start()
     },
   }

@@ -2,14 +2,10 @@
  * The agent as a member of a cluster of which nobody else is there: run it as `main` of startAgent. It is called `n1`, all
  * that it changes is taken, and POST /control/v1/mates {changes: [{collection, before?, after?}]} is what others change.
  */
-import { build } from '../core/app.ts'
 import { type AreaContext, defineArea } from '../core/area.ts'
-import { controlSocket, frrPlaces, placesFrom, responderSocket } from '../core/environment.ts'
-import { openLog } from '../core/observe/log.ts'
 import { applyRows, type Row, type RowChange } from '../core/replication.ts'
 import { system } from '../core/state/events.ts'
-import { listenControl } from '../core/transport/listener.ts'
-import { openKernel } from '../dataplane/kernel.ts'
+import { serveAgent } from './agent-with.ts'
 
 export interface Elsewhere {
   collection: string
@@ -42,15 +38,4 @@ const area = defineArea(import.meta.url, {
   },
 })
 
-const places = placesFrom(process.env)
-const log = openLog('info')
-const agent = await build({
-  ...places,
-  environment: process.env,
-  log,
-  openPlane: (options) =>
-    openKernel({ ...options, bpfDir: places.bpfDir, responderSocket: responderSocket(places), frr: frrPlaces(places) }),
-  extraAreas: [area],
-})
-await listenControl(agent.app.routing.bind(agent.app), controlSocket(places))
-log.info('ready')
+await serveAgent({ extraAreas: [area] })

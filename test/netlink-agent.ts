@@ -3,14 +3,10 @@
  * startAgent. POST /api/v1/t {put: entries, drop: keys}; GET /api/v1/t answers the keys that are stored.
  */
 import { sql } from 'drizzle-orm'
-import { build } from '../core/app.ts'
 import { type Change, type Db, defineArea } from '../core/area.ts'
-import { controlSocket, frrPlaces, placesFrom, responderSocket } from '../core/environment.ts'
-import { openLog } from '../core/observe/log.ts'
-import { listenControl } from '../core/transport/listener.ts'
 import { carryOut } from '../core/transport/mutation.ts'
-import { openKernel } from '../dataplane/kernel.ts'
 import type { NetlinkEntry } from '../dataplane/netlink/entries.ts'
+import { serveAgent } from './agent-with.ts'
 
 interface Given {
   put?: NetlinkEntry[]
@@ -45,16 +41,4 @@ const area = defineArea(import.meta.url, {
   },
 })
 
-const places = placesFrom(process.env)
-const log = openLog('info')
-const agent = await build({
-  ...places,
-  environment: process.env,
-  log,
-  openPlane: (options) =>
-    openKernel({ ...options, bpfDir: places.bpfDir, responderSocket: responderSocket(places), frr: frrPlaces(places) }),
-  only: ['node'],
-  extraAreas: [area],
-})
-await listenControl(agent.app.routing.bind(agent.app), controlSocket(places))
-log.info('ready')
+await serveAgent({ only: ['node'], extraAreas: [area] })

@@ -20,6 +20,8 @@ import { TABLE } from './text.ts'
 export interface NftDriver extends Driver {
   /** See Plane. In portions, so that one transaction stays short. */
   addExpiring(set: string, elements: readonly string[]): Promise<void>
+  /** See Plane. */
+  holds(set: string, element: string): Promise<boolean>
   /** For a table beside ours that another driver keeps: its transactions are known as ours. */
   readonly beside: Kernel
 }
@@ -125,12 +127,23 @@ export function nftDriver(session: NftSession, skeletons: readonly Skeleton[], g
     }
   }
 
+  async function holds(set: string, element: string): Promise<boolean> {
+    try {
+      await session.run(`get element ${TABLE} ${set} { ${element} }\n`)
+      return true
+    } catch (error) {
+      if (error instanceof KernelRefusal) return false
+      throw error
+    }
+  }
+
   return {
     name: 'nft',
     kinds: ['rule', 'chain', 'element'],
     observe: (desired = []) => inLane(() => observe(desired)),
     apply: (diff) => inLane(() => apply(diff)),
     addExpiring,
+    holds,
     beside: { run: (commands) => inLane(() => run(commands)), list: kernel.list },
     ...(generation && {
       changedByOthers: () => inLane(async () => generation.read() !== ground.generation),

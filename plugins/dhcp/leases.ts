@@ -98,7 +98,6 @@ function hearOne(tx: Db, event: LeaseEvent, now: Date, draft: Draft): void {
   const row = queries(tx).lease.get({ net, address, mac })
   if (row !== undefined && at <= row.heardAt) return
   const bound = isBound(tx, { net, address, mac })
-  endReservation(tx, net, address)
   if (event.state === 'revoked' || !bound) {
     // Of a change that was taken back.
     if (event.unbound && bound) return
@@ -147,12 +146,6 @@ function end(tx: Db, row: LeaseRow, to: 'expired' | 'revoked', endedAt: number, 
 const changed = (after: LeaseRow, from: LeaseState, now: Date): EventDraft => {
   const lease = toLease(after, now)
   return { type: 'lease.state_changed', resource: resource(after), data: { ...lease, from, to: lease.state } }
-}
-
-/** One whose endpoint was detached has ended with that, and must not begin again with the next attach. */
-function endReservation(tx: Db, net: number, address: number): void {
-  const row = queries(tx).reservation.get({ net, address })
-  if (row && !isBound(tx, row)) queries(tx).removeReservation.run({ net, address })
 }
 
 const resource = ({ id }: Pick<LeaseRow, 'id'>): string => `/api/v1/dhcp/leases/${id}`

@@ -1,5 +1,6 @@
 /** What `GET /metrics` shows of leases and reservations. */
 import type { AreaMetric } from '../../core/area.ts'
+import { reservedCount } from '../networks/offers.ts'
 import { queries } from './queries.ts'
 
 const STATES = ['active', 'expired', 'revoked'] as const
@@ -17,6 +18,6 @@ export const metrics: readonly AreaMetric[] = [
     name: 'reservations',
     help: 'Static reservations that are stored.',
     type: 'gauge',
-    read: ({ read }) => [{ value: queries(read).reservationCount.get()?.count ?? 0 }],
+    read: ({ read }) => [{ value: reservedCount(read) }],
   },
 ]

@@ -4,7 +4,7 @@ import type { Db } from '../../core/area.ts'
 import { prepared } from '../../core/state/prepared.ts'
 import { PAGE } from '../../core/transport/list.ts'
 import type { LeaseState } from './schemas.ts'
-import { type LeaseRow, leases, type ReservationRow, reservations } from './tables.ts'
+import { type LeaseRow, leases } from './tables.ts'
 
 const { placeholder } = sql
 /** A placeholder stands for any value; drizzle wants each column by name. */
@@ -14,7 +14,6 @@ const afterLast = gt(leases.id, placeholder('after'))
 const isDue = and(eq(leases.state, 'active'), lte(leases.expiresAt, placeholder('now')))
 const holds = and(eq(leases.state, 'active'), gt(leases.expiresAt, placeholder('now')))
 const ofAddress = and(eq(leases.net, placeholder('net')), eq(leases.address, placeholder('address')))
-const ofReservation = and(eq(reservations.net, placeholder('net')), eq(reservations.address, placeholder('address')))
 const { id: _, ...settable } = getTableColumns(leases)
 
 export const queries = prepared((db) => {
@@ -74,19 +73,6 @@ export const queries = prepared((db) => {
       .from(leases)
       .where(eq(leases.state, placeholder('state')))
       .prepare(),
-
-    reservation: db.select().from(reservations).where(ofReservation).prepare(),
-    allReservations: db.select().from(reservations).orderBy(asc(reservations.net), asc(reservations.address)).prepare(),
-    putReservation: db
-      .insert(reservations)
-      .values(everyColumn<ReservationRow>(getTableColumns(reservations)))
-      .onConflictDoUpdate({
-        target: [reservations.net, reservations.address],
-        set: { mac: sql`excluded.mac`, createdAt: sql`excluded.created_at` },
-      })
-      .prepare(),
-    removeReservation: db.delete(reservations).where(ofReservation).prepare(),
-    reservationCount: db.select({ count: count() }).from(reservations).prepare(),
   }
 })
 

@@ -35,7 +35,7 @@ export function routes(app: TypedApp): void {
 
 export function control(app: TypedApp): void {
   const { now, store } = app.agent
-  app.get('/reservations', () => ({ reservations: everyReservation(store.read).map(({ reservation }) => reservation) }))
+  app.get('/reservations', () => ({ reservations: everyReservation(store.read) }))
   app.post('/reservations', { schema: { body: schema.ReservationInput } }, (request, reply) => {
     const at = now().toISOString()
     return carryOut(request, reply, AREA, (tx) => reserve(tx, request.body, at))

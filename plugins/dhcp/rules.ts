@@ -7,15 +7,14 @@ import {
   boundEndpoint,
   networkCalled,
   networkId,
+  reservedEndpoints,
   reserveEndpoint,
   type ServedNetwork,
   servedNetworks,
   unreserveEndpoint,
 } from '../networks/offers.ts'
 import { addressNumber } from './address.ts'
-import { queries } from './queries.ts'
 import type { Reservation, ReservationInput } from './schemas.ts'
-import type { ReservationRow } from './tables.ts'
 
 /**
  * Binds an endpoint of a network that is served to a MAC; one that is reserved for it already stays as it is.
@@ -31,14 +30,11 @@ export function reserve(
   if (mac === undefined) throw badRequest('mac: not a MAC address')
   const { net } = servedCalled(tx, input.network, address, input.ip)
   const held = boundEndpoint(tx, net, address)
-  const known = queries(tx).reservation.get({ net, address })
-  if (known && held?.mac === mac && known.mac === mac) {
-    return { result: { status: 'reserved', reservation: toReservation(tx, known, held) }, touch: [], events: [] }
+  if (held?.mac === mac && held.reservedAt !== '') {
+    return { result: { status: 'reserved', reservation: toReservation(tx, held) }, touch: [], events: [] }
   }
-  const { result, touch, events } = reserveEndpoint(tx, net, { ip: input.ip, mac }, now)
-  const row: ReservationRow = { net, address, mac: result.mac, createdAt: now }
-  queries(tx).putReservation.run(row)
-  return { result: { status: 'reserved', reservation: toReservation(tx, row, result) }, touch, events }
+  const { result, ...change } = reserveEndpoint(tx, net, { ip: input.ip, mac }, now)
+  return { ...change, result: { status: 'reserved', reservation: toReservation(tx, result) } }
 }
 
 /** Frees the endpoint again, unless a machine has taken it meanwhile. @throws ApiError 404; 409 for one of several */
@@ -49,31 +45,20 @@ export function unreserve(
 ): Change<{ status: 'unreserved'; reservation: Reservation }> {
   const [address, mac] = [addressNumber(which), parseMac(which)]
   const id = network ? networkCalled(tx, network).id : undefined
-  const found = everyReservation(tx).filter(
-    ({ row, reservation }) =>
-      (row.address === address || row.mac === mac) && (id === undefined || reservation.network_id === id),
+  const found = reservedEndpoints(tx).filter(
+    (it) => (it.address === address || it.mac === mac) && (id === undefined || networkId(tx, it.net) === id),
   )
   const [one, ...others] = found
   if (one === undefined) throw notFound('reservation of', which.replace(/[^\x21-\x7e]/g, '?'))
   if (others.length > 0) {
-    const networks = found.map(({ reservation }) => reservation.network_id).join(', ')
+    const networks = found.map(({ net }) => networkId(tx, net)).join(', ')
     throw conflict('AMBIGUOUS', `${which} is reserved in several networks (${networks}); name one of them`)
   }
-  queries(tx).removeReservation.run(one.row)
-  const { touch, events } = unreserveEndpoint(tx, one.endpoint)
-  return { result: { status: 'unreserved', reservation: one.reservation }, touch, events }
+  const reservation = toReservation(tx, one)
+  return { ...unreserveEndpoint(tx, one), result: { status: 'unreserved', reservation } }
 }
 
-/** Those that still count: whoever detached the endpoint has ended it. */
-export const everyReservation = (
-  db: Db,
-): { row: ReservationRow; endpoint: BoundEndpoint; reservation: Reservation }[] =>
-  queries(db)
-    .allReservations.all()
-    .flatMap((row) => {
-      const endpoint = boundEndpoint(db, row.net, row.address)
-      return endpoint?.mac === row.mac ? [{ row, endpoint, reservation: toReservation(db, row, endpoint) }] : []
-    })
+export const everyReservation = (db: Db): Reservation[] => reservedEndpoints(db).map((it) => toReservation(db, it))
 
 function servedCalled(tx: Db, called: string | undefined, address: number, ip: string): ServedNetwork {
   const served = servedNetworks(tx)
@@ -98,11 +83,7 @@ function holds(cidr: string, address: number): boolean {
   return address >= first && address < first + 2 ** (32 - length)
 }
 
-const toReservation = (
-  db: Db,
-  { net, mac, createdAt }: ReservationRow,
-  { ip, machine }: BoundEndpoint,
-): Reservation => ({
+const toReservation = (db: Db, { net, mac, ip, machine, reservedAt }: BoundEndpoint): Reservation => ({
   network_id: networkId(db, net) ?? '',
-  ...{ mac, ip, machine, created_at: createdAt },
+  ...{ mac, ip, machine, created_at: reservedAt },
 })

@@ -1,5 +1,5 @@
 import { sql } from 'drizzle-orm'
-import { index, integer, primaryKey, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core'
+import { index, integer, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core'
 
 /** One row for each MAC that has had an address of a network, kept for a week after its lease ended. */
 export const leases = sqliteTable(
@@ -33,17 +33,4 @@ export const leases = sqliteTable(
   ],
 )
 
-/** Endpoints that were bound for DHCP alone. Each counts as long as its endpoint is bound to that MAC. */
-export const reservations = sqliteTable(
-  'dhcp_reservations',
-  {
-    net: integer().notNull(),
-    address: integer().notNull(),
-    mac: text().notNull(),
-    createdAt: text('created_at').notNull(),
-  },
-  (table) => [primaryKey({ columns: [table.net, table.address] })],
-)
-
 export type LeaseRow = typeof leases.$inferSelect
-export type ReservationRow = typeof reservations.$inferSelect

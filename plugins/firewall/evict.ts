@@ -5,62 +5,41 @@
  *
  * Work that is left when the agent dies is found in `firewall_pending` at the next start.
  */
-import { setTimeout as delay } from 'node:timers/promises'
-import { inArray } from 'drizzle-orm'
 import type { AreaContext, Change, Db, Stop } from '../../core/area.ts'
 import { inSlices } from '../../core/slices.ts'
+import { startAfterwork } from '../../core/state/afterwork.ts'
 import { system } from '../../core/state/events.ts'
 import type { Connection, Ingress } from '../../dataplane/connections.ts'
 import { shortfall } from './legacy.ts'
 import { type Flow, flowOf, type Predicate, predicate } from './match.ts'
-import { everyRule, queries } from './queries.ts'
+import { everyPending, everyRule, queries } from './queries.ts'
 import { compareRanks, establishedRef, rankOf, ruleRef } from './refs.ts'
 import { isScheduled, nextOpening } from './schedule.ts'
-import { pending, type Row } from './tables.ts'
+import type { Row } from './tables.ts'
 
 /** Windows of schedules open at full seconds. */
 const SCHEDULE_TICK_MS = 1000
 /** Least time between two passes: a stream of new drops shares them. The drops themselves hold from the first moment. */
 const INTERVAL_MS = 100
+/** Drops of one pass. */
+const AT_ONCE = 5000
 const TCP = 6
 
 export function startEviction(context: AreaContext): Stop {
-  const { log, read } = context
-  let running: Promise<void> | undefined
-  let again = false
-  let stopped = false
-
-  const pass = async () => {
-    try {
-      const drops = queries(read).pendingRules.all({ limit: 5000 })
-      if (drops.length === 0) return
-      await evict(context, drops)
-      await delay(INTERVAL_MS)
-    } catch (error) {
-      log.warn({ err: error }, 'connections could not be ended; this is tried again after the next change')
-    }
-  }
-  /** One pass at a time; what comes in during one has the next. */
-  const start = () => {
-    again = true
-    running ??= (async () => {
-      // The first turn goes to whoever called, so `running` is set before the loop can end.
-      await Promise.resolve()
-      while (again && !stopped) {
-        again = false
-        await pass()
-      }
-      running = undefined
-    })()
-  }
-  const stopListening = context.onCommit(start)
+  const stopWork = startAfterwork<Row>(context, {
+    async next() {
+      const drops: Row[] = []
+      await inSlices(everyPending(context.read, AT_ONCE), (row) => void drops.push(row))
+      return drops
+    },
+    carryOut: (drops) => evict(context, drops),
+    failed: 'connections could not be ended',
+    intervalMs: INTERVAL_MS,
+  })
   const stopSchedules = watchSchedules(context)
-  start()
   return async () => {
-    stopped = true
-    stopListening()
     stopSchedules()
-    await running
+    await stopWork()
   }
 }
 
@@ -76,17 +55,16 @@ async function evict(context: AreaContext, drops: readonly Row[]): Promise<void>
   }
   const ended = await plane.connections.end(forbidden)
   if (ended > 0) log.info({ rules: drops.length, connections: ended }, 'connections ended by new drop rules')
-  await mutate(system('eviction'), (tx) =>
-    done(
-      tx,
-      drops.map(({ id }) => id),
-    ),
-  )
+  await mutate(system('eviction'), (tx) => done(tx, drops))
 }
 
-function done(tx: Db, ids: number[]): Change<void> {
-  tx.delete(pending).where(inArray(pending.rule, ids)).run()
-  return { result: undefined, touch: [...ids.map(ruleRef), establishedRef], events: [] }
+async function done(tx: Db, drops: readonly Row[]): Promise<Change<void>> {
+  const touch = [establishedRef]
+  await inSlices(drops, ({ id }) => {
+    queries(tx).removePending.run({ rule: id })
+    touch.push(ruleRef(id))
+  })
+  return { result: undefined, touch, events: [] }
 }
 
 const answerTuple = ({ reply: { src, sport, dst, dport } }: Connection) => `${src} . ${sport} . ${dst} . ${dport}`

@@ -88,7 +88,7 @@ function defaultEntries(db: Db, config: Config): Chain[] {
  * direction in which the connection was opened, go on to the rules instead, so the rule holds from its first moment.
  */
 function establishedEntries(db: Db): Chain[] {
-  const fresh = queries(db).pendingRules.all({ limit: MAX_FRESH + 1 })
+  const fresh = queries(db).pendingRules.all({ after: 0, limit: MAX_FRESH + 1 })
   const lines =
     fresh.length > MAX_FRESH
       ? ['ct direction original return']

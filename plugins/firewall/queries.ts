@@ -1,5 +1,5 @@
 /** The statements of the firewall, prepared once per connection. */
-import { asc, count, eq, getTableColumns, gt, inArray, sql } from 'drizzle-orm'
+import { asc, count, eq, getTableColumns, gt, sql } from 'drizzle-orm'
 import type { Db } from '../../core/area.ts'
 import { prepared } from '../../core/state/prepared.ts'
 import { PAGE } from '../../core/transport/list.ts'
@@ -57,17 +57,32 @@ export const queries = prepared((db) => ({
     .from(pending)
     .where(eq(pending.rule, sql.placeholder('rule')))
     .prepare(),
+  removePending: db
+    .delete(pending)
+    .where(eq(pending.rule, sql.placeholder('rule')))
+    .prepare(),
   pendingRules: db
-    .select()
-    .from(rules)
-    .where(inArray(rules.id, db.select({ rule: pending.rule }).from(pending)))
-    .orderBy(asc(rules.id))
+    .select(getTableColumns(rules))
+    .from(pending)
+    .innerJoin(rules, eq(rules.id, pending.rule))
+    .where(gt(pending.rule, sql.placeholder('after')))
+    .orderBy(asc(pending.rule))
     .limit(sql.placeholder('limit'))
     .prepare(),
 }))
 
 export const defaultAction = (db: Db): 'allow' | 'deny' =>
   queries(db).setting.get({ name: 'default_action' })?.value === 'deny' ? 'deny' : 'allow'
+
+/** The first `most` new drops whose connections are not ended yet; page by page, as everyRule. */
+export function* everyPending(db: Db, most: number): Generator<Row> {
+  for (let [after, left] = [0, most]; left > 0; ) {
+    const page = queries(db).pendingRules.all({ after, limit: Math.min(PAGE, left) })
+    yield* page
+    after = page.at(-1)?.id ?? after
+    left = page.length < PAGE ? 0 : left - page.length
+  }
+}
 
 /** Page by page, so that no statement stays open while the caller yields. */
 export function* everyRule(db: Db): Generator<Row> {

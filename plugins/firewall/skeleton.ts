@@ -8,6 +8,8 @@ const ended = (family: 4 | 6) =>
 
 /** What other areas need open to the node: protocol, port, who may (D71). */
 export const openings = (family: number) => `firewall_open${family}`
+/** An element of that set. */
+export const openingOf = (protocol: string, port: number, source: string) => `${protocol} . ${port} . ${source}`
 const opened = (family: 4 | 6) =>
   `add set ${TABLE} ${openings(family)} { type inet_proto . inet_service . ipv${family}_addr; }`
 

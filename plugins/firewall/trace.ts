@@ -13,6 +13,7 @@ import { shortfall } from './legacy.ts'
 import { flowOf, PROTOCOLS, predicate } from './match.ts'
 import { defaultAction, everyRule, queries } from './queries.ts'
 import { compareRanks, type Rank, rankOf } from './refs.ts'
+import { openingOf, openings } from './skeleton.ts'
 import type { Row } from './tables.ts'
 
 /** A query string, so every value is text: the rules of a packet can then say what is wrong with it. */
@@ -41,12 +42,13 @@ export interface Verdict {
   /** Of the rule. */
   id?: number
   rank?: Rank
-  /** For what a default deny drops: whether a failsafe spares it (D71). */
+  /** For what a default deny drops: whether a failsafe spares it (D71). What is spared for sure is accepted. */
   spared?: string
   /** Tables of the classifier that were looked into. */
   probes?: number
 }
 
+const [SPARED, NOT_SPARED] = ['yes', 'no']
 const ICMPV6 = 58
 const [DHCP, DHCP_CLIENT, DHCPV6, DHCPV6_CLIENT] = [67, 68, 547, 546]
 
@@ -91,17 +93,20 @@ function readPort(text: string | undefined, field: string): number {
 
 /** Asks whoever judges on this node: the tables of the classifier in the kernel, else every rule, in slices. */
 export async function trace(
-  { plane, read, config, now }: Pick<AreaContext, 'plane' | 'read' | 'config' | 'now'>,
+  context: Pick<AreaContext, 'plane' | 'read' | 'config' | 'now'>,
   packet: Packet,
 ): Promise<Verdict> {
+  const { plane, read, now } = context
   const judge = plane.filter.accelerated ? 'classifier' : 'nft'
   const { id, accept, ...probes } = plane.filter.accelerated
     ? await plane.filter.trace(packet)
     : await compareAll(read, packet, now())
-  const action = accept ? 'accept' : 'drop'
   if (id === undefined) {
-    return { judge, decided_by: 'default', action, ...(!accept && { spared: sparing(packet, config) }), ...probes }
+    const spared = accept ? undefined : await sparing(packet, context)
+    const action = accept || spared === SPARED ? 'accept' : 'drop'
+    return { judge, decided_by: 'default', action, ...(spared && { spared }), ...probes }
   }
+  const action = accept ? 'accept' : 'drop'
   const row = queries(read).byId.get({ id })
   return { judge, decided_by: 'rule', action, id, ...(row && { rank: rankOf(row) }), ...probes }
 }
@@ -118,22 +123,23 @@ async function compareAll(read: Db, packet: Packet, at: Date): Promise<{ id?: nu
   return first ? { id: first.id, accept: first.action === 'accept' } : { accept: defaultAction(read) === 'allow' }
 }
 
-/** Which failsafe (chains.ts) spares a packet that the default deny would drop. */
-function sparing(packet: Packet, config: Config): string {
-  if (!config.flag('firewall_failsafe')) return 'no, firewall_failsafe is off'
-  const { protocol, sourcePort, destPort } = packet
+/** Which failsafe (chains.ts) spares a packet that the default deny would drop, as far as the packet tells. */
+async function sparing(packet: Packet, { plane, config }: Pick<AreaContext, 'plane' | 'config'>): Promise<string> {
+  if (!config.flag('firewall_failsafe')) return `${NOT_SPARED}, firewall_failsafe is off`
+  const { family, protocol, source, dest, sourcePort, destPort } = packet
   const between = (from: number, to: number) => protocol === PROTOCOLS.udp && sourcePort === from && destPort === to
-  if (packet.interface === 'lo') return 'yes'
-  if (between(DHCP, DHCP_CLIENT) || between(DHCPV6, DHCPV6_CLIENT)) return 'yes'
-  if (protocol === ICMPV6 && packet.family === 6) return 'if it is neighbour discovery'
+  if (packet.interface === 'lo') return SPARED
+  if (between(DHCP, DHCP_CLIENT) || between(DHCPV6, DHCPV6_CLIENT)) return SPARED
+  if (protocol === ICMPV6 && family === 6) return 'if it is neighbour discovery'
+  const use = await plane.devices.useOf(dest)
   if (packet.interface === WORK_BRIDGE && between(DHCP_CLIENT, DHCP)) {
-    return 'when addressed to a gateway address of this node or to all'
+    return use === undefined ? 'when addressed to a gateway address of this node or to all' : SPARED
   }
-  if (protocol === PROTOCOLS.tcp && apiPorts(config).includes(destPort) && mayCall(packet, config)) {
-    return 'when addressed to this node'
-  }
-  const ported = protocol === PROTOCOLS.tcp || protocol === PROTOCOLS.udp
-  return ported ? 'no, unless the node serves it to peers of an overlay' : 'no'
+  if (use !== 'local') return NOT_SPARED
+  if (protocol === PROTOCOLS.tcp && apiPorts(config).includes(destPort) && mayCall(packet, config)) return SPARED
+  const name = ['tcp', 'udp'].find((it) => PROTOCOLS[it] === protocol)
+  const open = name !== undefined && (await plane.holds(openings(family), openingOf(name, destPort, source)))
+  return open ? SPARED : NOT_SPARED
 }
 
 function mayCall({ source }: Packet, config: Config): boolean {

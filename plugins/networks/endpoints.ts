@@ -60,7 +60,7 @@ export function detach(tx: Db, network: NetworkRow, id: string): Change<{ status
 
 export function freeEndpoint(tx: Db, network: NetworkRow, row: EndpointRow): Change<EndpointRow> {
   const mac = row.freeMac || defaultMac(row.address)
-  const free: EndpointRow = { ...row, mac, boundAt: '', machine: '', port: '' }
+  const free: EndpointRow = { ...row, mac, boundAt: '', machine: '', port: '', reservedAt: '' }
   const touch: Ref[] = [endpointRef(row)]
   const events: EventDraft[] = []
   if (row.boundAt !== '') {
@@ -90,7 +90,8 @@ export function changeMac(
   checkMac(tx, network, mac, old.address)
   const own = mac === defaultMac(old.address) ? '' : mac
   const row = { ...old, mac, ...(old.boundAt === '' && { freeMac: own }) }
-  if (mac !== old.mac) put(tx, row)
+  // It was for the other.
+  if (mac !== old.mac) put(tx, { ...row, reservedAt: '' })
   const claim = routedQueries(tx).claimOfEndpoint.get({ net: row.net, address: row.address })
   const endpoint = toEndpoint(network.id, row)
   return {
@@ -126,7 +127,7 @@ export const isHost = ({ first, last, gateway }: NetworkRow, address: number): b
 
 /** An endpoint without a row. */
 export const computed = (net: number, address: number): EndpointRow => ({
-  ...{ net, address, mac: defaultMac(address), freeMac: '', boundAt: '', machine: '', port: '' },
+  ...{ net, address, mac: defaultMac(address), freeMac: '', boundAt: '', machine: '', port: '', reservedAt: '' },
 })
 
 export function readMacField(text: string): string {
@@ -208,7 +209,7 @@ const rowAt = (db: Db, net: number, address: number): EndpointRow =>
   queries(db).endpoint.get({ net, address }) ?? computed(net, address)
 
 /** A row that says no more than what would be computed is none. */
-function put(tx: Db, row: EndpointRow): void {
+export function put(tx: Db, row: EndpointRow): void {
   const { net, address } = row
   if (row.boundAt === '' && row.freeMac === '') queries(tx).removeEndpoint.run({ net, address })
   else queries(tx).putEndpoint.run(row)

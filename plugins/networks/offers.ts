@@ -24,6 +24,8 @@ export {
   hostGateway,
   hostGateways,
   networkId,
+  reservedCount,
+  reservedEndpoints,
   reserveEndpoint,
   type ServedNetwork,
   servedNetwork,

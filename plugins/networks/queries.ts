@@ -1,5 +1,5 @@
 /** The statements of the networks and their endpoints, prepared once per connection. Those of routed addresses: routed-queries.ts. */
-import { and, asc, between, eq, getTableColumns, gt, gte, lte, ne, sql } from 'drizzle-orm'
+import { and, asc, between, count, eq, getTableColumns, gt, gte, lte, ne, sql } from 'drizzle-orm'
 import type { Db } from '../../core/area.ts'
 import { prepared } from '../../core/state/prepared.ts'
 import { PAGE } from '../../core/transport/list.ts'
@@ -194,6 +194,13 @@ export const queries = prepared((db) => ({
     .orderBy(asc(endpoints.address))
     .limit(PAGE)
     .prepare(),
+  reservedEndpoints: db
+    .select()
+    .from(endpoints)
+    .where(sql`reserved_at <> ''`)
+    .orderBy(asc(endpoints.net), asc(endpoints.address))
+    .prepare(),
+  reservedCount: db.select({ count: count() }).from(endpoints).where(sql`reserved_at <> ''`).prepare(),
   endpointsOfMachine: db
     .select()
     .from(endpoints)
@@ -223,6 +230,7 @@ export const queries = prepared((db) => ({
         boundAt: sql`excluded.bound_at`,
         machine: sql`excluded.machine`,
         port: sql`excluded.port`,
+        reservedAt: sql`excluded.reserved_at`,
       },
     })
     .prepare(),

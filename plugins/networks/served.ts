@@ -1,7 +1,7 @@
 /** What networks offer to the servers on the node: gateways that it holds, networks that are served, and who is bound. */
 import type { Change, Db } from '../../core/area.ts'
 import { conflict } from '../../core/errors.ts'
-import { bindEndpoint, endpointAt, freeEndpoint, readAttachment } from './endpoints.ts'
+import { bindEndpoint, endpointAt, freeEndpoint, put, readAttachment } from './endpoints.ts'
 import { blockText, certain, ipText } from './ipv4.ts'
 import { boundOf, queries } from './queries.ts'
 import type { EndpointRow, NetworkRow } from './tables.ts'
@@ -38,6 +38,8 @@ export interface BoundEndpoint {
   mac: string
   /** '' = none. */
   machine: string
+  /** Since when it has been reserved for its MAC; '' = it is not. */
+  reservedAt: string
 }
 
 export const servedNetworks = (db: Db): ServedNetwork[] =>
@@ -64,7 +66,7 @@ export function boundEndpoint(db: Db, net: number, address: number): BoundEndpoi
 }
 
 /**
- * Binds a free endpoint to a MAC, for no machine. @throws ApiError 409 when it is bound already; and as binding does
+ * Binds a free endpoint to a MAC, for no machine, until it is detached or gets another MAC. @throws ApiError 409 when it is bound already; and as binding does
  */
 export function reserveEndpoint(
   tx: Db,
@@ -83,21 +85,31 @@ export function reserveEndpoint(
     )
   }
   const { result, ...change } = bindEndpoint(tx, network, { ip, mac, machine: '', port: '' }, now)
-  return { ...change, result: toBound(result) }
+  const row = { ...result, reservedAt: now }
+  put(tx, row)
+  return { ...change, result: toBound(row) }
 }
 
-/** Frees an endpoint that no machine uses; any other stays as it is. */
+/** Frees an endpoint that no machine uses; any other goes on without being reserved. */
 export function unreserveEndpoint(tx: Db, { net, address }: BoundEndpoint): Change<undefined> {
-  const row = queries(tx).endpoint.get({ net, address })
-  if (row === undefined || row.boundAt === '' || row.machine !== '') return { result: undefined, touch: [], events: [] }
-  return { ...freeEndpoint(tx, certain(queries(tx).networkNumbered.get({ net })), row), result: undefined }
+  const row = certain(queries(tx).endpoint.get({ net, address }))
+  if (row.machine === '') {
+    return { ...freeEndpoint(tx, certain(queries(tx).networkNumbered.get({ net })), row), result: undefined }
+  }
+  put(tx, { ...row, reservedAt: '' })
+  return { result: undefined, touch: [], events: [] }
 }
+
+/** By network and address. */
+export const reservedEndpoints = (db: Db): BoundEndpoint[] => queries(db).reservedEndpoints.all().map(toBound)
+
+export const reservedCount = (db: Db): number => queries(db).reservedCount.get()?.count ?? 0
 
 function toServed(row: NetworkRow): ServedNetwork | undefined {
   if (!row.dhcp) return undefined
   return { id: row.id, name: row.name, net: row.net, cidr: blockText(row), gateway: ipText(row.gateway) }
 }
 
-const toBound = ({ net, address, mac, machine }: EndpointRow): BoundEndpoint => ({
-  ...{ net, address, ip: ipText(address), mac, machine },
+const toBound = ({ net, address, mac, machine, reservedAt }: EndpointRow): BoundEndpoint => ({
+  ...{ net, address, ip: ipText(address), mac, machine, reservedAt },
 })

@@ -46,6 +46,8 @@ export const endpoints = sqliteTable(
     machine: text().notNull().default(''),
     /** The device that its frames must come in by; '' = the first one that they come in by. */
     port: text().notNull().default(''),
+    /** Since when it has been reserved for its MAC; '' = it is not. Ends with the binding, or the MAC. */
+    reservedAt: text('reserved_at').notNull().default(''),
   },
   (table) => [
     primaryKey({ columns: [table.net, table.address] }),
@@ -54,6 +56,7 @@ export const endpoints = sqliteTable(
     index('networks_endpoints_machine').on(table.machine, table.net, table.address).where(sql`machine <> ''`),
     index('networks_endpoints_bound').on(table.net, table.address).where(sql`bound_at <> ''`),
     index('networks_endpoints_port').on(table.port).where(sql`port <> ''`),
+    index('networks_endpoints_reserved').on(table.net, table.address).where(sql`reserved_at <> ''`),
   ],
 )
 

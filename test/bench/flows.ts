@@ -161,6 +161,7 @@ async function listing(agent: Agent, bpfDir: string, report: Report): Promise<vo
     ['list', '/flows', 300],
     ['export_csv', '/flows/export?format=csv', 300],
     ['stats', '/flows/stats', 300],
+    ['top', '/flows?state=active&limit=500', 20],
   ] as const) {
     const { ms, cpu, stall, bytes } = await ask(agent, path)
     report({

@@ -2,14 +2,11 @@
  * The agent, which tells how long its event loop stood still and can be filled: run it as `main` of startAgent. On SIGUSR2 it logs
  * the longest stall since the last time; POST /control/v1/load {allocations} allocates so many addresses in pools of a /16.
  */
-import { build } from '../../core/app.ts'
 import { type AreaContext, defineArea } from '../../core/area.ts'
-import { controlSocket, frrPlaces, placesFrom, responderSocket } from '../../core/environment.ts'
 import { openLog } from '../../core/observe/log.ts'
 import { system } from '../../core/state/events.ts'
-import { listenControl } from '../../core/transport/listener.ts'
-import { openKernel } from '../../dataplane/kernel.ts'
 import { allocate } from '../../plugins/ipam/offers.ts'
+import { serveAgent } from '../agent-with.ts'
 import { watchStalls } from './stall.ts'
 
 const BATCH = 500
@@ -39,20 +36,10 @@ const load = defineArea(import.meta.url, {
   },
 })
 
-const places = placesFrom(process.env)
 const log = openLog('info')
 let end = watchStalls()
 process.on('SIGUSR2', async () => {
   log.info({ longest: await end() }, 'stalls')
   end = watchStalls()
 })
-const agent = await build({
-  ...places,
-  environment: process.env,
-  log,
-  openPlane: (options) =>
-    openKernel({ ...options, bpfDir: places.bpfDir, responderSocket: responderSocket(places), frr: frrPlaces(places) }),
-  extraAreas: [load],
-})
-await listenControl(agent.app.routing.bind(agent.app), controlSocket(places))
-log.info('ready')
+await serveAgent({ extraAreas: [load] })

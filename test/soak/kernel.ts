@@ -1,6 +1,7 @@
 /** The kernel, read by others' tools and compared with the model, for a sample of what the areas keep there. */
 import type { Netns } from '../netns.ts'
 import type { Model } from './model.ts'
+import { GATEWAY_VIP } from './node.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: what tools print is compared as it is
 type Any = any
@@ -48,8 +49,8 @@ export function kernelDifferences(ns: Netns, model: Model): string[] {
   )
   same(
     'the address of the gateway',
-    addresses.filter((address) => address === '198.51.100.150'),
-    model.where('gateway', { state: 'active' }).map(() => '198.51.100.150'),
+    addresses.filter((address) => address === GATEWAY_VIP),
+    model.where('gateway', { state: 'active' }).map(() => GATEWAY_VIP),
   )
   same(
     'bridges',
@@ -62,5 +63,15 @@ export function kernelDifferences(ns: Netns, model: Model): string[] {
     Array.from(nft.matchAll(/([\d.]+) \. (\d+) : ([\d.]+) \. (\d+)/g), ([, ...all]) => all.join(' ')),
     fields('forwards').map((one) => `${one.dest_ip} ${one.dest_port} ${one.target_ip} ${one.target_port}`),
   )
+  const sources = ns.run('nft', 'list', 'set', 'inet', 'stratum', 'nat_snat4').replaceAll(/\s+/g, ' ')
+  same(
+    'sources that are translated',
+    Array.from(sources.matchAll(/"(\S+)" \. ([\d./]+)/g), ([, ...all]) => all.join(' ')),
+    [...new Set(fields('snats').map((one) => `${one.interface || 'eth0'} ${one.source_ip}`))],
+  )
+  if (model.of('settings').get('own')?.fields.bridge_netfilter === 'off') {
+    const hooks = ['iptables', 'ip6tables', 'arptables'].map((name) => `net.bridge.bridge-nf-call-${name}`)
+    same('hooks for bridged frames', ns.run('sysctl', '-e', '-n', ...hooks).match(/1/g) ?? [], [])
+  }
   return out
 }

@@ -92,6 +92,9 @@ export async function list(call: Call, model: Model, withBgp: boolean): Promise<
   )
   put('gateway', [{ id: 'own', fields: { state: await get('/gateway/status', 'local_state') } }])
   await all('rules', '/rules', 'rules', byId)
+  const settings: Any[] = await get('/control/v1/config', 'config')
+  const hooks = settings.find(({ key }) => key === 'bridge_netfilter')
+  put('settings', [{ id: 'own', fields: { bridge_netfilter: hooks?.value } }])
   put('default', [{ id: 'own', fields: { action: await get('/rules/default', 'default_action') } }])
   put('vips', [])
   put('backends', [])
@@ -206,5 +209,14 @@ export async function list(call: Call, model: Model, withBgp: boolean): Promise<
       routes.filter(({ source }) => source === 'announced').map(({ prefix }) => row(prefix, { prefix })),
     )
     await all('prefix_lists', '/bgp/prefix-lists', 'prefix_lists', ({ name }) => name)
+    await all('route_maps', '/bgp/route-maps', 'route_maps', ({ name }) => name)
+    put('neighbor_policies', [])
+    for (const dir of ['import', 'export']) {
+      const maps: Record<string, string> = await get('/bgp/policy', dir)
+      put(
+        'neighbor_policies',
+        Object.entries(maps).map(([neighbor, route_map]) => row(`${dir}/${neighbor}`, { route_map })),
+      )
+    }
   }
 }

@@ -3,6 +3,7 @@
  * seed, but for the instants at which the agent is killed. REPLAY=file plays a list of items that an earlier run printed.
  */
 import { readFileSync } from 'node:fs'
+import { whyLacking } from '../kernel-features.ts'
 import { requireRoot } from '../netns.ts'
 import { SEED } from '../seed.ts'
 import type { Item } from './play.ts'
@@ -10,6 +11,12 @@ import { kernel, type Outcome, replay, soak } from './run.ts'
 import { shorten } from './shorten.ts'
 
 const { MINUTES = '10', SHORTEN_MINUTES = '5', REPLAY = '' } = process.env
+const SPANS: Readonly<Record<string, string>> = { kill: 'kill -9', replace: 'a replacement of 1,000 rules' }
+const NOT_DRIVEN: readonly (readonly [string, string])[] = [
+  ['bonds', whyLacking('bonding') ?? 'they have tests of their own'],
+  ['leases', 'there are no DHCP clients'],
+  ['a cluster', 'there is one node'],
+]
 const say = (line: string) => void process.stdout.write(`${line}\n`)
 if (
   !requireRoot({ name: 'soak', plan: (_: number, why?: string) => say(why ?? '') } as Parameters<typeof requireRoot>[0])
@@ -39,7 +46,7 @@ async function again(): Promise<number> {
   return broken === undefined ? 0 : 1
 }
 
-function tell({ rounds, counts, tally, faults }: Outcome): void {
+function tell({ rounds, counts, crossed, tally, faults }: Outcome): void {
   const done = [...tally.values()].reduce((sum, one) => sum + one.done, 0)
   say(`${rounds} rounds, ${done} changes; ${Array.from(faults, ([what, many]) => `${what} ${many}`).join(', ')}`)
   for (const [kind, one] of tally) {
@@ -48,4 +55,8 @@ function tell({ rounds, counts, tally, faults }: Outcome): void {
   for (const [name, { sent, received, doubled }] of counts) {
     say(`  ${name}: ${sent} packets, ${sent - received} lost, ${doubled} doubled`)
   }
+  for (const [what, { times, sent, lost }] of crossed) {
+    say(`  across ${SPANS[what] ?? what} (${times} times): ${sent} packets, ${lost} lost`)
+  }
+  for (const [what, why] of NOT_DRIVEN) say(`  not driven: ${what}, ${why}`)
 }

@@ -5,18 +5,23 @@
 import { execFileSync } from 'node:child_process'
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { type RunningAgent, startAgent } from '../agent.ts'
+import { MAIN, type RunningAgent, startAgent } from '../agent.ts'
 import { endFrr } from '../frr.ts'
 import { type Netns, netns, netnsNamed, type Scope } from '../netns.ts'
 import { endResponder } from '../responder.ts'
+import { type Crossed, Crossings } from './crossings.ts'
 import { P } from './kind.ts'
 import type { Effect } from './model.ts'
 import { type Counted, type Route, type Stream, stream } from './streams.ts'
+import { otherBuild } from './upgrade.ts'
 
 export const [NODE, CLIENT, VIP] = ['198.51.100.1', '198.51.100.2', '198.51.100.10']
 const [FORWARDED, BALANCED, BESIDE, CONNECTED] = [9200, 9100, 9300, 9400]
 /** Of the VIP, where a connection is answered with `served`. */
 export const TCP_PORT = 81
+/** The same, by a backend whose answers no rule admits. */
+export const UNRULED_PORT = 82
+export const GATEWAY_VIP = '198.51.100.150'
 /** A device of somebody else stands where this overlay would be. */
 export const TAKEN_VNI = 999
 const counter = { next: 1 }
@@ -30,10 +35,16 @@ export interface SoakNode {
   own: Effect[]
   /** Packets of the streams so far, by their names. */
   counts: Map<string, Counted>
+  /** Those of them that were sent while something befell the agent, by what that was. */
+  crossed: ReadonlyMap<string, Crossed>
   /** Starts the streams, when all of them can pass. */
   begin(): Promise<void>
   /** Ends them and adds up what was counted. */
   pause(): Promise<void>
+  /** Counts what is sent from now on until what it returns is called. */
+  cross(what: string): Promise<() => Promise<void>>
+  /** Starts another build in the place of the agent, and the first one again the next time. */
+  upgrade(): Promise<void>
   /** Ends agent and namespace as a reboot does, and starts both anew. */
   reboot(): Promise<void>
   /** What others have in the kernel, as text. */
@@ -48,7 +59,7 @@ export async function soakNode(t: Scope): Promise<SoakNode> {
     { inner: b, port: 'tapb', ip: '10.20.0.11' },
   ]
   furnish(ns, client, machines)
-  const config = { gateway_vip: '198.51.100.150', dns_listen: NODE, max_events: '5000' }
+  const config = { gateway_vip: GATEWAY_VIP, dns_listen: NODE, max_events: '5000' }
   const agent = await startAgent(t, { ns, config })
   const ok = async (method: string, path: string, body?: unknown) => {
     const answer = await agent.call(method, path, body)
@@ -64,15 +75,24 @@ export async function soakNode(t: Scope): Promise<SoakNode> {
   ]
   const counts = new Map<string, Counted>(routes.map(({ name }) => [name, { sent: 0, received: 0, doubled: 0 }]))
   let streams: Stream[] = []
+  const crossings = new Crossings()
+  const builds = { next: '' }
   const serve =
     "require('node:net').createServer((it) => it.on('error', () => {}).end('served')).listen(Number(process.argv[1]))"
-  a.spawn(process.execPath, ['-e', serve, String(CONNECTED)])
+  for (const { inner } of machines) inner.spawn(process.execPath, ['-e', serve, String(CONNECTED)])
   return {
     ns,
     client,
     agent,
     own,
     counts,
+    crossed: crossings.crossed,
+    cross: (what) => crossings.begin(what, streams),
+    async upgrade() {
+      const next = builds.next || otherBuild(t)
+      builds.next = next === MAIN ? '' : MAIN
+      await agent.restart({}, next)
+    },
     async begin() {
       for (const { inner, ip } of machines) reaches(inner, '10.20.0.1', ip)
       reaches(a, machines[1]?.ip ?? '')
@@ -82,7 +102,8 @@ export async function soakNode(t: Scope): Promise<SoakNode> {
     },
     async pause() {
       for (const one of streams) {
-        const { sent, received, doubled } = await one.end()
+        const { sent, received, doubled, missing } = await one.end()
+        crossings.ended(one, missing)
         const sum = counts.get(one.name)
         if (sum === undefined) continue
         sum.sent += sent
@@ -213,6 +234,7 @@ async function prepare(ok: Ok, machines: Machine[]): Promise<Effect[]> {
     { of: 'networks', name: 'own', id: network, fields: { name: 'own', cidr: '10.20.0.0/24' } },
     { of: 'gateway', name: 'own', id: 'own', fields: { state: 'active' } },
     { of: 'default', name: 'own', id: 'own', fields: { action: 'allow' } },
+    { of: 'settings', name: 'own', id: 'own', fields: { bridge_netfilter: 'leave' } },
   ]
   for (const machine of machines) {
     const { inner, port, ip } = machine
@@ -225,6 +247,7 @@ async function prepare(ok: Ok, machines: Machine[]): Promise<Effect[]> {
   const admitted = [
     { protocol: 'udp', dest_ip: VIP, dest_port: 80 },
     { protocol: 'tcp', dest_ip: VIP, dest_port: TCP_PORT },
+    { protocol: 'tcp', dest_ip: VIP, dest_port: UNRULED_PORT },
     // While bridge_netfilter is on, the default deny drops what backends on br-work answer (plugins/lb/README.md).
     { protocol: 'tcp', source_ip: '10.20.0.10' },
     { protocol: 'udp', dest_ip: NODE, dest_port: 8000 },
@@ -235,31 +258,18 @@ async function prepare(ok: Ok, machines: Machine[]): Promise<Effect[]> {
     const rule = { action: 'accept', priority: 1, ...fields }
     own.push({ of: 'rules', name: `own${n}`, id: id((await ok('POST', `${P}/rules`, rule)).rule), fields: rule })
   }
-  await ok('POST', `${P}/lb`, {
-    id: 'own',
-    frontend_ip: VIP,
-    frontend_port: 80,
-    protocol: 'udp',
-    algorithm: 'source-hash',
-  })
-  own.push({ of: 'vips', name: 'own', id: 'own', fields: { frontend_ip: VIP } })
-  await ok('POST', `${P}/lb/own/backends`, { id: 'own', ip: machines[0]?.ip, port: BALANCED })
-  own.push({ of: 'backends', name: 'own', id: 'own/own', fields: { vip: 'own', ip: machines[0]?.ip, healthy: true } })
-  await ok('POST', `${P}/lb`, {
-    id: 'owntcp',
-    frontend_ip: VIP,
-    frontend_port: TCP_PORT,
-    protocol: 'tcp',
-    algorithm: 'maglev',
-  })
-  own.push({ of: 'vips', name: 'owntcp', id: 'owntcp', fields: { frontend_ip: VIP } })
-  await ok('POST', `${P}/lb/owntcp/backends`, { id: 'own', ip: machines[0]?.ip, port: CONNECTED })
-  own.push({
-    of: 'backends',
-    name: 'owntcp',
-    id: 'owntcp/own',
-    fields: { vip: 'owntcp', ip: machines[0]?.ip, healthy: true },
-  })
+  const balanced = [
+    { id: 'own', port: 80, protocol: 'udp', algorithm: 'source-hash', machine: machines[0], to: BALANCED },
+    { id: 'owntcp', port: TCP_PORT, protocol: 'tcp', algorithm: 'maglev', machine: machines[0], to: CONNECTED },
+    { id: 'ownfree', port: UNRULED_PORT, protocol: 'tcp', algorithm: 'maglev', machine: machines[1], to: CONNECTED },
+  ]
+  for (const { id, port, machine, to, ...fields } of balanced) {
+    await ok('POST', `${P}/lb`, { id, frontend_ip: VIP, frontend_port: port, ...fields })
+    own.push({ of: 'vips', name: id, id, fields: { frontend_ip: VIP } })
+    await ok('POST', `${P}/lb/${id}/backends`, { id: 'own', ip: machine?.ip, port: to })
+    const backend = { vip: id, ip: machine?.ip, healthy: true }
+    own.push({ of: 'backends', name: id, id: `${id}/own`, fields: backend })
+  }
   const forward = { dest_ip: NODE, dest_port: 8000, target_ip: machines[1]?.ip, target_port: FORWARDED }
   own.push({
     of: 'forwards',

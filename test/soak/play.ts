@@ -5,9 +5,10 @@ import type { Answer } from '../build.ts'
 import { Broken } from './broken.ts'
 import { kernelDifferences } from './kernel.ts'
 import { type Args, type Kind, P } from './kind.ts'
+import { bgp } from './kinds/bgp.ts'
 import { tenancy } from './kinds/tenancy.ts'
 import { traffic } from './kinds/traffic.ts'
-import { bgp, ways } from './kinds/ways.ts'
+import { ways } from './kinds/ways.ts'
 import { list } from './listing.ts'
 import { MEDDLING } from './meddling.ts'
 import { type Effect, Model } from './model.ts'
@@ -23,6 +24,8 @@ export type Item =
   /** kill -9 in so many milliseconds, whatever is going on then. */
   | { do: 'kill'; ms: number }
   | { do: 'restart' }
+  /** Another build takes the place of this one. */
+  | { do: 'upgrade' }
   | { do: 'reboot' }
   /** Somebody else's hand in what is ours. */
   | { do: 'meddle'; with: string; draw: number }
@@ -55,7 +58,7 @@ export class Player {
   #since: Item[] = []
   /** What an unanswered change would have done. */
   #open: { effects: Effect[]; what: string } | undefined
-  #dying: Promise<unknown> | undefined
+  #dying: { exit: Promise<unknown>; over: () => Promise<void> } | undefined
 
   constructor(node: SoakNode, withBgp: boolean) {
     this.node = node
@@ -93,9 +96,10 @@ export class Player {
       case 'kill':
         return this.#kill(item.ms)
       case 'restart':
+      case 'upgrade':
         await this.#alive()
-        await this.node.agent.restart()
-        return this.#booted([])
+        await this.#across(item.do, () => (item.do === 'upgrade' ? this.node.upgrade() : this.node.agent.restart()))
+        return this.#booted(item.do === 'upgrade' ? ['upgrade'] : [])
       case 'reboot':
         await this.#alive()
         await this.check()
@@ -108,7 +112,7 @@ export class Player {
         return this.#meddle(item)
       case 'replace':
         await this.#alive()
-        return this.#replace()
+        return this.#across('replace', () => this.#replace())
       default:
         return this.check()
     }
@@ -186,17 +190,25 @@ export class Player {
   async #kill(ms: number): Promise<void> {
     if (this.isDown) return
     const { child } = this.node.agent
-    this.#dying = once(child, 'exit')
+    this.#dying = { over: await this.node.cross('kill'), exit: once(child, 'exit') }
     setTimeout(() => child.kill('SIGKILL'), ms)
   }
 
   /** Waits for a death that was announced, and starts the agent anew. */
   async #alive(): Promise<void> {
     if (this.#dying === undefined) return
-    await this.#dying
+    const { exit, over } = this.#dying
+    await exit
     this.#dying = undefined
     await this.node.agent.restart()
+    await over()
     await this.#booted(this.#open?.effects.map(({ of }) => of) ?? [])
+  }
+
+  async #across(what: string, work: () => Promise<void>): Promise<void> {
+    const over = await this.node.cross(what)
+    await work()
+    await over()
   }
 
   /** Nobody but the soak has a hand in what is ours, so what a pass found is left from a change, or undone by none. */

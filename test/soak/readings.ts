@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import type { Netns } from '../netns.ts'
 import type { Fields, Model } from './model.ts'
-import { NODE, type SoakNode, TCP_PORT, VIP } from './node.ts'
+import { NODE, type SoakNode, TCP_PORT, UNRULED_PORT, VIP } from './node.ts'
 
 const SAMPLE = 6
 const PATIENCE_MS = 10_000
@@ -12,8 +12,8 @@ const TAKEN = (port: number): boolean => port < 10_000 || (port >= 20_000 && por
 
 export class Readings {
   readonly #node: SoakNode
-  /** Names that were there when it was last looked at. */
-  #names = new Set<string>()
+  /** Names that were there when it was last looked at, and of what type. */
+  #names = new Map<string, string>()
   #turn = 0
 
   constructor(node: SoakNode) {
@@ -23,23 +23,28 @@ export class Readings {
   /** Whatever differs, in words. */
   async differences(model: Model): Promise<string[]> {
     this.#turn++
-    return [...this.#answers(model), ...(await this.#verdicts(model)), ...this.#limits(model), ...this.#connection()]
+    return [
+      ...this.#answers(model),
+      ...(await this.#verdicts(model)),
+      ...this.#limits(model),
+      ...this.#connections(model),
+    ]
   }
 
   #answers(model: Model): string[] {
-    const ask = (name: string) =>
-      this.#node.ns.run('dig', '+short', '+tries=2', '+time=5', `@${NODE}`, name, 'A').trim()
+    const ask = (name: string, type: string) =>
+      this.#node.ns.run('dig', '+short', '+tries=2', '+time=5', `@${NODE}`, name, type).trim().replaceAll('"', '')
     const records = [...model.of('records').values()].map(({ fields }) => fields)
-    const wrong = this.#sample(records).flatMap(({ name, value }) => {
-      const told = ask(String(name))
+    const wrong = this.#sample(records).flatMap(({ name, type, value }) => {
+      const told = ask(String(name), String(type))
       return told === value ? [] : [`dig ${name}: ${told || 'nothing'} instead of ${value}`]
     })
-    const names = new Set(records.map(({ name }) => String(name)))
-    const gone = this.#sample([...this.#names].filter((name) => !names.has(name)))
+    const names = new Map(records.map(({ name, type }) => [String(name), String(type)]))
+    const gone = this.#sample([...this.#names].filter(([name]) => !names.has(name)))
     this.#names = names
     return [
       ...wrong,
-      ...gone.flatMap((name) => (ask(name) === '' ? [] : [`dig ${name}: still answered, it is deleted`])),
+      ...gone.flatMap(([name, type]) => (ask(name, type) === '' ? [] : [`dig ${name}: still answered, it is deleted`])),
     ]
   }
 
@@ -94,12 +99,19 @@ export class Readings {
       .map(({ target_mac, rate_bps }) => `no HTB class has the rate of ${target_mac}, ${rate_bps} bit/s`)
   }
 
-  #connection(): string[] {
+  /** Where frames of br-work meet the IP hooks, the default deny drops what no rule admits (plugins/lb/README.md). */
+  #connections(model: Model): string[] {
+    const denies = model.of('default').get('own')?.fields.action === 'deny'
+    const meets = this.#node.ns.run('sysctl', '-e', '-n', 'net.bridge.bridge-nf-call-iptables').trim() === '1'
+    return [...this.#connection(TCP_PORT), ...(denies && meets ? [] : this.#connection(UNRULED_PORT))]
+  }
+
+  #connection(port: number): string[] {
     try {
-      const told = this.#node.client.run(process.execPath, '-e', CONNECTION, VIP, String(TCP_PORT))
-      return told.trim() === 'served' ? [] : [`${VIP}:${TCP_PORT} answers ${told}`]
+      const told = this.#node.client.run(process.execPath, '-e', CONNECTION, VIP, String(port))
+      return told.trim() === 'served' ? [] : [`${VIP}:${port} answers ${told}`]
     } catch (error) {
-      return [`no connection to ${VIP}:${TCP_PORT}: ${error}`]
+      return [`no connection to ${VIP}:${port}: ${error}`]
     }
   }
 

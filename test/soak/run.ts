@@ -4,6 +4,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { setTimeout as wait } from 'node:timers/promises'
 import { whyNoBgp } from '../frr.ts'
 import { Broken } from './broken.ts'
+import type { Crossed } from './crossings.ts'
 import { Dice } from './dice.ts'
 import { others } from './kind.ts'
 import { MEDDLING } from './meddling.ts'
@@ -18,13 +19,14 @@ const ENOUGH = 400
 const PATIENCE_MS = 60_000
 
 /** What a round begins with. */
-const ROUNDS = ['calm', 'kill', 'restart', 'meddle', 'kill', 'replace', 'reboot', 'kill', 'meddle'] as const
+const ROUNDS = ['calm', 'kill', 'restart', 'meddle', 'kill', 'replace', 'upgrade', 'reboot', 'kill', 'meddle'] as const
 type Round = (typeof ROUNDS)[number]
 
 export interface Outcome {
   seed: number
   rounds: number
   counts: ReadonlyMap<string, Counted>
+  crossed: ReadonlyMap<string, Crossed>
   tally: ReadonlyMap<string, Tally>
   faults: ReadonlyMap<string, number>
   /** What was wrong, and all that led there. */
@@ -53,7 +55,7 @@ export async function soak(
       for (const fault of faults(sort, dice)) await play(fault)
       for (let n = 0; n < CHANGES && !player.isDown; n++) {
         // What changed before shall stand when it starts anew.
-        if (sort === 'restart' && n === CHANGES - 5) await play({ do: 'restart' })
+        if ((sort === 'restart' || sort === 'upgrade') && n === CHANGES - 5) await play({ do: sort })
         const change = draw(player, dice, items.length)
         if (change) await play(change)
       }
@@ -95,9 +97,9 @@ async function attempt(work: (player: Player) => Promise<void>) {
   } finally {
     for (const end of ends) await end()
   }
-  const { counts = new Map() } = player?.node ?? {}
+  const { counts = new Map(), crossed = new Map() } = player?.node ?? {}
   const { tally = new Map(), faults = new Map() } = player ?? {}
-  return { counts, tally, faults, ...(broken !== undefined && { broken }) }
+  return { counts, crossed, tally, faults, ...(broken !== undefined && { broken }) }
 }
 
 function faults(sort: Round, dice: Dice): Item[] {
@@ -134,7 +136,18 @@ function lossless(counts: SoakNode['counts']): void {
 }
 
 /** In an order in which nothing rests on what goes. */
-const LAST = ['overlays', 'pools', 'zones', 'shared', 'networks', 'ranges', 'tenants']
+const LAST = [
+  'route_maps',
+  'prefix_lists',
+  'floats',
+  'overlays',
+  'pools',
+  'zones',
+  'shared',
+  'networks',
+  'ranges',
+  'tenants',
+]
 
 async function deleteAll(player: Player): Promise<void> {
   const { model } = player
@@ -171,10 +184,12 @@ function leftIn({ ns }: SoakNode): Map<string, number> {
   const programs = pids.flatMap((pid) => {
     const { length } = pid
     const command = length > 0 ? commandOf(pid) : ''
-    return /sh -c|^ip|nsenter/.test(command) || command === '' ? [] : [`process ${command}`]
+    // The other build of an upgrade stands elsewhere.
+    const told = command.replaceAll(/\S*\/build\//g, 'build/')
+    return /sh -c|^ip|nsenter/.test(command) || command === '' ? [] : [`process ${told}`]
   })
   const pins = readdirSync(`/sys/fs/bpf/${ns.name}`, { recursive: true }).map(
-    (path) => `pin ${String(path).replaceAll(/\d+/g, '#')}`,
+    (path) => `pin ${String(path).replaceAll(/-[0-9a-f]{16}$|\d+/g, '#')}`,
   )
   // Numbers of devices are others after a reboot.
   const lines = [

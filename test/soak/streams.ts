@@ -13,7 +13,12 @@ const seen = new Set(); let doubled = 0
 const socket = require('node:dgram').createSocket('udp4')
 socket.on('message', (m) => { const n = m.readUInt32LE(0); if (seen.has(n)) doubled++; seen.add(n) })
 socket.bind(Number(process.argv[1]), () => console.log('listening'))
-process.on('SIGUSR2', () => console.log(JSON.stringify({ received: seen.size, doubled })))
+process.on('SIGUSR2', () => {
+  const missing = []
+  const last = Math.max(...[...seen].slice(-1000), -1)
+  for (let n = 0; n < last && missing.length < 10_000; n++) if (!seen.has(n)) missing.push(n)
+  console.log(JSON.stringify({ received: seen.size, doubled, missing }))
+})
 `
 const SENDER = `
 const [, address, port] = process.argv
@@ -27,6 +32,7 @@ socket.bind(20000 + Number(port), () => {
     socket.send(number, Number(port), address)
   }, ${EVERY_MS})
   process.on('SIGUSR2', () => { clearInterval(timer); console.log(JSON.stringify({ sent })) })
+  process.on('SIGHUP', () => console.log(JSON.stringify({ sent })))
 })
 `
 
@@ -38,8 +44,10 @@ export interface Counted {
 
 export interface Stream {
   readonly name: string
-  /** Ends it; waits until all has come, a few seconds at most. */
-  end(): Promise<Counted>
+  /** How many have been sent so far: the number of the next one. */
+  sent(): Promise<number>
+  /** Ends it; waits until all has come, a few seconds at most. `missing`: numbers of those that did not, before others that did. */
+  end(): Promise<Counted & { missing: number[] }>
 }
 
 export interface Route {
@@ -61,16 +69,22 @@ export async function stream({ name, from, to, address, port, listen }: Route): 
   await sends()
   return {
     name,
+    async sent() {
+      sender.kill('SIGHUP')
+      return (JSON.parse(await sends()) as { sent: number }).sent
+    },
     async end() {
       sender.kill('SIGUSR2')
       const { sent } = JSON.parse(await sends()) as { sent: number }
       const deadline = Date.now() + PATIENCE_MS
       for (;;) {
         receiver.kill('SIGUSR2')
-        const { received, doubled } = JSON.parse(await receives()) as Omit<Counted, 'sent'>
+        const { received, doubled, missing } = JSON.parse(await receives()) as Omit<Counted, 'sent'> & {
+          missing: number[]
+        }
         if (received >= sent || Date.now() > deadline) {
           await Promise.all([sender, receiver].map(killed))
-          return { sent, received, doubled }
+          return { sent, received, doubled, missing }
         }
         await new Promise((wait) => setTimeout(wait, 20))
       }

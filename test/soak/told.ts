@@ -74,7 +74,14 @@ const CONCERNED: Readonly<Record<string, readonly string[]>> = {
   ...Object.fromEntries(['rules', 'default'].map((of) => [of, ['firewall']])),
   ...Object.fromEntries(['vips', 'backends'].map((of) => [of, ['lb']])),
   ...Object.fromEntries(['limits', 'shared', 'members', 'quotas'].map((of) => [of, ['bandwidth']])),
-  ...Object.fromEntries(['neighbors', 'announcements', 'prefix_lists'].map((of) => [of, ['bgp', 'firewall']])),
+  ...Object.fromEntries(
+    ['neighbors', 'announcements', 'prefix_lists', 'route_maps', 'neighbor_policies'].map((of) => [
+      of,
+      ['bgp', 'firewall'],
+    ]),
+  ),
+  // The responder of another build begins with nothing, while the former one goes on (dataplane/responder/driver.ts).
+  upgrade: ['dns', 'dhcp'],
   floats: ['float'],
   gateway: ['gateway'],
   bridges: ['l2'],

@@ -1,6 +1,7 @@
 /** What goes into a support bundle, from the agent, from the node and from a log; all of it scrubbed. */
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs'
 import { Refused, Unreachable } from '../client.ts'
+import { FACILITIES } from '../doctor/remedies.ts'
 import { type OpenApi, type Operation, operationsOf } from '../openapi.ts'
 import { readDevices } from '../top/devices.ts'
 import { UsageError, type VerbContext } from '../verb.ts'
@@ -113,19 +114,7 @@ const OWN_WORDS = [
     'changed',
     'foreign',
   ])
-  .concat([
-    'nft',
-    'netlink',
-    'bonding',
-    'classifier',
-    'port',
-    'balancer',
-    'shaping',
-    'responder',
-    'br-work',
-    'br-mgmt',
-    'lo',
-  ])
+  .concat(FACILITIES, ['br-work', 'br-mgmt', 'lo'])
 
 async function fromAgent(
   context: Sources['context'],

@@ -34,6 +34,9 @@ const BY_FACILITY: Readonly<Record<string, string>> = {
   bgp: 'apt-get install frr',
 }
 
+/** What a data plane can have. */
+export const FACILITIES: readonly string[] = Object.keys(BY_FACILITY)
+
 /** undefined where nobody knows better than the reason itself. */
 export function remedyFor(facility: string, reason: string): string | undefined {
   return BY_REASON.find(({ when }) => when.test(reason))?.remedy ?? BY_FACILITY[facility]

@@ -1,5 +1,6 @@
 /** Reservations: endpoints that are bound to a MAC before any machine has it. */
 import t from 'tap'
+import { readExposition } from '../../../test/exposition.ts'
 import { type DhcpArea, dhcpArea, MAC, OTHER, P, START } from './area.ts'
 
 const machine = (area: DhcpArea, body: object) => area.control('POST', '/control/v1/compute/machines', body)
@@ -72,6 +73,30 @@ t.test('a detach ends the reservation for good', async (t) => {
   await area.hear({ state: 'revoked', unbound: true, at: START + 1 })
   await area.attach(id, '10.0.0.5')
   t.match(await area.ctl('dhcp reservations'), { out: 'no reservations\n' }, 'an attach does not bring it back')
+})
+
+t.test('dhcp-05 another MAC ends the reservation for good, and what is not there is not counted', async (t) => {
+  const area = await dhcpArea(t)
+  const id = await area.create()
+  const counted = async () =>
+    readExposition((await area.call('GET', `${P}/metrics`)).text).value('stratum_dhcp_reservations', {})
+  const listed = async () => (await area.control('GET', '/control/v1/dhcp/reservations')).body.reservations
+  const mac = (mac: string) => area.ok('PUT', `${P}/networks/${id}/endpoints/ep-00010a000005/mac`, { mac })
+  await area.ctl(`dhcp reserve n1 ${MAC} 10.0.0.5`)
+  await mac(MAC)
+  t.match([await listed(), await counted()], [[{ mac: MAC }], 1], 'the same MAC is no other')
+  await mac(OTHER)
+  t.match([await listed(), await counted()], [[], 0])
+  await mac(MAC)
+  t.match([await listed(), await counted()], [[], 0])
+  t.match([...area.bindings()], [['1/10.0.0.5', { mac: MAC }]], 'bound it is all the while')
+  await area.detach(id, 'ep-00010a000005')
+  await area.ctl(`dhcp reserve n1 ${MAC} 10.0.0.5`)
+  t.equal(await counted(), 1)
+  // Nothing else tells of it: no client had asked for a lease.
+  await area.detach(id, 'ep-00010a000005')
+  await area.attach(id, '10.0.0.5')
+  t.match([await listed(), await counted()], [[], 0], 'nor does an attach bring it back')
 })
 
 t.test('dhcp-05 what is told late of another MAC does not end a reservation', async (t) => {

@@ -1,31 +1,16 @@
-/** What the classifier is told: rules, the default, what nft marks beside it, and how long a new drop is fresh. */
-import { join } from 'node:path'
 import t from 'tap'
-import type { Db } from '../../../core/area.ts'
-import { openStore } from '../../../core/state/store.ts'
 import { NO_CONNECTIONS } from '../../../dataplane/connections.ts'
 import type { Entry } from '../../../dataplane/entry.ts'
 import { fakePlane } from '../../../dataplane/plane.fake.ts'
-import { scratch } from '../../../test/build.ts'
-import type { Scope } from '../../../test/netns.ts'
 import { accelerated } from '../accelerated.ts'
 import { desired } from '../desired.ts'
 import { linear } from '../linear.ts'
 import { createRule, scheduleRule, setDefault } from '../rules.ts'
 import { pending, rules } from '../tables.ts'
 import { firewall } from './area.ts'
+import { config, database } from './database.ts'
 
 const LIMIT = { rules: 100 }
-const config = (failsafe: boolean, allowed: string[] = []) =>
-  ({ flag: () => failsafe, list: () => allowed, int: (key: string) => (key === 'api_port' ? 7070 : 0) }) as never
-
-function database(t: Scope): Db {
-  const store = openStore(scratch(t))
-  t.teardown(() => store.close())
-  store.migrate('firewall', join(import.meta.dirname, '..'))
-  return store.write
-}
-
 const chainOf = (entries: readonly Entry[], name: string) =>
   entries.flatMap((entry) => (entry.kind === 'chain' && entry.chain === name ? [entry.rules] : []))[0]
 

@@ -1,26 +1,10 @@
-/** The domain rules on a store of their own: what they change, what they touch, what they refuse. */
-import { join } from 'node:path'
 import t from 'tap'
-import type { Db } from '../../../core/area.ts'
-import { openStore } from '../../../core/state/store.ts'
-import { scratch } from '../../../test/build.ts'
-import type { Scope } from '../../../test/netns.ts'
 import { linear } from '../linear.ts'
 import { everyRule } from '../queries.ts'
 import { createRule, deleteRule, readInput, replaceRule, scheduleRule, setDefault } from '../rules.ts'
+import { config, database } from './database.ts'
 
 const MAX = { rules: 100 }
-/** What the failsafes ask for. */
-const config = (failsafe: boolean, allowed: string[] = []) =>
-  ({ flag: () => failsafe, list: () => allowed, int: (key: string) => (key === 'api_port' ? 7070 : 0) }) as never
-
-function database(t: Scope): Db {
-  const store = openStore(scratch(t))
-  t.teardown(() => store.close())
-  store.migrate('firewall', join(import.meta.dirname, '..'))
-  return store.write
-}
-
 const touchedRules = (refs: readonly { id: string }[]) =>
   refs.map(({ id }) => id).filter((id) => id.startsWith('rule/'))
 

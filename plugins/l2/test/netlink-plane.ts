@@ -36,6 +36,7 @@ export async function netlinkPlane({ owners }: { owners: ReadonlyMap<string, num
     shaping: NO_SHAPING,
     bgp: NO_BGP,
     addExpiring: async () => {},
+    holds: async () => false,
     async close() {
       await plane.close()
       await route.close()

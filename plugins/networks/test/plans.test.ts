@@ -8,7 +8,16 @@ import { queries } from '../queries.ts'
 import { routedQueries } from '../routed-queries.ts'
 
 /** Read everything on purpose: few rows, or pages of all. */
-const WHOLE = new Set(['networkCount', 'anyGateway', 'rangeCount', 'allRanges', 'allNetworks', 'anyClaim'])
+const WHOLE = new Set([
+  'networkCount',
+  'anyGateway',
+  'rangeCount',
+  'allRanges',
+  'allNetworks',
+  'anyClaim',
+  'reservedEndpoints',
+  'reservedCount',
+])
 
 t.test('statements search, and none sorts', async (t) => {
   const store = openStore(scratch(t))

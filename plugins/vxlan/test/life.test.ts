@@ -105,11 +105,19 @@ t.test('UDP 4789 is for peers, whatever the default action is', async (t) => {
   await holds('allow')
   await node.ok('PUT', '/api/v1/rules/default', { default_action: 'deny' })
   await holds('deny')
+  const traced = async (src: string) => {
+    const query = `src=${src}&dst=192.0.2.1&proto=udp&sport=40000&dport=4789`
+    const { action, spared } = (await node.agent.call('GET', `/control/v1/firewall/trace?${query}`)).body
+    return { action, spared }
+  }
+  t.same(await traced(far.vtep), { action: 'accept', spared: 'yes' }, 'and rules trace says the same')
+  t.same(await traced(stranger.vtep), { action: 'drop', spared: 'no' })
   await node.overlay(200, {}, far)
   await node.ok('DELETE', `${NETWORKS}/200`)
   t.same(node.kernel().vteps, [far.vtep], 'of two overlays with one VTEP the other keeps it')
   await node.ok('POST', '/api/v1/rules', { action: 'drop', source_ip: far.vtep })
   t.notOk(far.pings('10.7.0.1'), 'a rule against it wins')
+  t.match(await traced(far.vtep), { action: 'drop', spared: undefined })
 })
 
 t.test('the overlays follow the local VTEP', async (t) => {

@@ -158,10 +158,11 @@ export const tenancy: Readonly<Record<string, Kind>> = {
   endpoint_mac: {
     propose: (model, dice) => wanted(another(model, dice, 'endpoints'), { mac: dice.pick(MACS) }),
     request: ({ on, mac }, _, model) => ['PUT', `${endpoint(model, on)}/mac`, { mac }],
-    // A reservation counts while the endpoint has the MAC that it is for.
+    // Another MAC ends what was reserved for the former.
     effect: ({ on, mac }, _, model) => {
-      const reserved = model.of('endpoints').get(on)?.fields._for === mac ? true : undefined
-      return [{ of: 'endpoints', name: on, fields: { mac, reserved } }]
+      const { shown, fields } = model.of('endpoints').get(on) ?? {}
+      const same = (shown ?? fields)?.mac === mac
+      return [{ of: 'endpoints', name: on, fields: { mac, ...(!same && { reserved: undefined }) } }]
     },
   },
   reservation: {
@@ -175,7 +176,7 @@ export const tenancy: Readonly<Record<string, Kind>> = {
       const ip = String(model.of('networks').get(on)?.fields.cidr).replace('0/24', `${last}`)
       const there = model.where('endpoints', { network: on, ip, mac })
       if (there.length > 0) return []
-      return [{ of: 'endpoints', name, fields: { network: on, ip, mac, reserved: true, _for: mac } }]
+      return [{ of: 'endpoints', name, fields: { network: on, ip, mac, reserved: true } }]
     },
   },
   machine: {

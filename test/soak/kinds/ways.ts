@@ -1,9 +1,10 @@
-/** Zones and records; routes and policy rules; forwards and source NAT; overlays; floating addresses; bridges; BGP. */
+/** Zones and records; routes and policy rules; forwards and source NAT; overlays; floating addresses; bridges. */
 import { another, below, type Kind, numberOf, P, removal, wanted } from '../kind.ts'
 import type { Model } from '../model.ts'
-import { TAKEN_VNI } from '../node.ts'
+import { GATEWAY_VIP, NODE, TAKEN_VNI } from '../node.ts'
 
 const table = (n: number) => 100 + (n % 5)
+const floating = (model: Model) => [...model.of('floats').values()].map(({ fields }) => String(fields.ip))
 const vxlan = (model: Model, name: string) => `${P}/vxlan/networks/${model.id('overlays', name)}`
 
 export const ways: Readonly<Record<string, Kind>> = {
@@ -20,13 +21,20 @@ export const ways: Readonly<Record<string, Kind>> = {
   ),
   record: {
     propose: (model, dice) =>
-      wanted(another(model, dice, 'zones'), { value: `192.0.2.${dice.below(250)}`, ttl: 60 + dice.below(9) }),
+      wanted(another(model, dice, 'zones'), {
+        ...dice.pick([
+          { type: 'A', value: `192.0.2.${dice.below(250)}` },
+          { type: 'AAAA', value: `2001:db8::${1 + dice.below(250)}` },
+          { type: 'TXT', value: `text ${dice.below(250)}` },
+        ]),
+        ttl: 60 + dice.below(9),
+      }),
     request: ({ on, ...rest }, name, model) => {
       const zone_id = Number(model.id('zones', on))
-      return ['POST', `${P}/dns/records`, { zone_id, name: `${name}.${on}.example`, type: 'A', ...rest }]
+      return ['POST', `${P}/dns/records`, { zone_id, name: `${name}.${on}.example`, ...rest }]
     },
     effect: ({ on, ...rest }, name) => [
-      { of: 'records', name, fields: { zone: on, name: `${name}.${on}.example.`, type: 'A', ...rest } },
+      { of: 'records', name, fields: { zone: on, name: `${name}.${on}.example.`, ...rest } },
     ],
     made: ['records', (body) => body.record.id],
   },
@@ -60,8 +68,8 @@ export const ways: Readonly<Record<string, Kind>> = {
   },
   policy_gone: removal('policies', (id) => `${P}/routes/rules/${id}`),
   forward: {
-    propose: (_, dice) => ({
-      dest_ip: '198.51.100.1',
+    propose: (model, dice) => ({
+      dest_ip: dice.pick([NODE, NODE, GATEWAY_VIP, ...floating(model)]),
       dest_port: 20_000 + dice.below(1000),
       target_ip: `10.9.0.${10 + dice.below(20)}`,
       target_port: 1 + dice.below(60_000),
@@ -72,9 +80,14 @@ export const ways: Readonly<Record<string, Kind>> = {
   },
   forward_gone: removal('forwards', (id) => `${P}/forward/${id}`),
   snat: {
-    propose: (_, dice) => ({ source_cidr: `10.7${dice.below(10)}.${dice.below(256)}.0/24` }),
+    propose: (_, dice) => ({
+      source_cidr: `10.7${dice.below(10)}.${dice.below(256)}.0/24`,
+      ...(dice.chance(0.3) && { interface: 'foreign0' }),
+    }),
     request: (args) => ['POST', `${P}/gateway/snat`, args],
-    effect: ({ source_cidr }, name) => [{ of: 'snats', name, fields: { source_ip: source_cidr } }],
+    effect: ({ source_cidr, ...device }, name) => [
+      { of: 'snats', name, fields: { source_ip: source_cidr, ...device } },
+    ],
     made: ['snats', (body) => body.rule.id],
   },
   snat_gone: removal('snats', (id) => `${P}/gateway/snat/${id}`),
@@ -121,33 +134,10 @@ export const ways: Readonly<Record<string, Kind>> = {
     effect: (_, name) => [{ of: 'bridges', name, id: `br-${name}`, fields: {} }],
   },
   bridge_gone: removal('bridges', (id) => `${P}/bridges/${id}`),
-}
-
-export const bgp: Readonly<Record<string, Kind>> = {
-  neighbor: {
-    propose: (model, dice) =>
-      model.of('neighbors').size < 4 ? { peer_addr: `198.51.100.${50 + dice.below(8)}` } : undefined,
-    request: (args) => ['POST', `${P}/bgp/neighbors`, { ...args, peer_as: 65_001, local_as: 65_000 }],
-    effect: ({ peer_addr }, name) => [{ of: 'neighbors', name, id: peer_addr, fields: { peer_as: 65_001 } }],
+  /** Whether bridged frames meet the IP hooks, and with them the default deny. */
+  hooks: {
+    propose: (_, dice) => ({ value: dice.pick(['leave', 'off']) }),
+    request: (args) => ['PUT', '/control/v1/config/bridge_netfilter', args],
+    effect: ({ value }) => [{ of: 'settings', name: 'own', fields: { bridge_netfilter: value } }],
   },
-  neighbor_gone: removal('neighbors', (id) => `${P}/bgp/neighbors/${id}`),
-  announcement: {
-    propose: (model, dice) => {
-      const prefix = `203.0.113.${dice.below(16) * 16}/28`
-      return model.where('announcements', { prefix }).length > 0 ? undefined : { prefix }
-    },
-    request: (args) => ['POST', `${P}/bgp/announce`, args],
-    effect: ({ prefix }, name) => [{ of: 'announcements', name, id: prefix, fields: { prefix } }],
-  },
-  announcement_gone: {
-    propose: (model, dice) => wanted(another(model, dice, 'announcements')),
-    request: ({ on }, _, model) => ['POST', `${P}/bgp/withdraw`, { prefix: model.id('announcements', on) }],
-    effect: ({ on }) => [{ of: 'announcements', name: on }],
-  },
-  prefix_list: {
-    propose: (_, dice) => ({ prefix: `10.${dice.below(200)}.0.0/16` }),
-    request: ({ prefix }, name) => ['POST', `${P}/bgp/prefix-lists`, { name, entries: [{ prefix, action: 'permit' }] }],
-    effect: (_, name) => [{ of: 'prefix_lists', name, id: name, fields: {} }],
-  },
-  prefix_list_gone: removal('prefix_lists', (id) => `${P}/bgp/prefix-lists/${id}`),
 }

@@ -1,0 +1,2 @@
+ALTER TABLE `networks_endpoints` ADD `reserved_at` text DEFAULT '' NOT NULL;--> statement-breakpoint
+CREATE INDEX `networks_endpoints_reserved` ON `networks_endpoints` (`net`,`address`) WHERE reserved_at <> '';
