@@ -106,7 +106,7 @@ export async function main(brought: () => void): Promise<void> {
   )
   manager.ready()
   log.level = agent.config.text('log_level')
-  await quickstart.finish(agent, first)
+  await quickstart.finish(agent, first, places)
 }
 
 async function openNetwork(agent: Agent, { stateDir }: Places): Promise<() => void> {

@@ -7,6 +7,9 @@ import { system } from './state/events.ts'
 import { openOverrides } from './state/overrides.ts'
 import { newToken } from './transport/control.ts'
 
+/** Not in PATH where nothing is installed. */
+const CTL = join(import.meta.dirname, 'cli/main.js')
+
 interface First {
   /** Present when it was minted now; it is printed once and kept nowhere. */
   token?: string
@@ -23,7 +26,7 @@ function prepare({ stateDir }: Places): First {
   return { ...(token !== undefined && { token }) }
 }
 
-async function finish(agent: Agent, first: First | undefined): Promise<void> {
+async function finish(agent: Agent, first: First | undefined, { stateDir, runDir }: Places): Promise<void> {
   if (first === undefined) return
   const { licence, services, states } = agent
   if (!licence.view().installed) {
@@ -40,9 +43,10 @@ async function finish(agent: Agent, first: First | undefined): Promise<void> {
   const url = `https://${where.listening.replace(/^\[::\]/, '127.0.0.1')}`
   const token = first.token ?? '<the token that was printed when it was made>'
   const off = states.all().filter(({ reason }) => reason !== undefined)
+  for (const { name, reason } of off) say(`${name} is off on this node: ${reason}`)
   say(`API:   ${url}`)
   say(`token: ${token}`)
-  for (const { name, reason } of off) say(`${name} is off on this node: ${reason}`)
+  say(`ctl:   alias stratumctl='STRATUM_STATE_DIR=${stateDir} STRATUM_RUN_DIR=${runDir} ${CTL}'`)
   say(`try:   curl -k -H 'Authorization: Bearer ${token}' ${url}/api/v1/status`)
 }
 

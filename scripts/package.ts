@@ -111,7 +111,8 @@ function build(stage: string, { withNode, out, level }: Options): string {
       .map((file) => sum(stage, file))
       .join(''),
   )
-  for (const name of ['postinst', 'prerm', 'postrm']) put(stage, `DEBIAN/${name}`, template(name), true)
+  for (const name of ['preinst', 'postinst', 'prerm', 'postrm'])
+    put(stage, `DEBIAN/${name}`, template(name).replaceAll('@VERSION@', manifest.version), true)
 
   mkdirSync(out, { recursive: true })
   const file = join(out, `${NAME}_${manifest.version}_${architecture}.deb`)

@@ -9,7 +9,7 @@
  */
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, lstatSync, mkdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
@@ -40,7 +40,10 @@ async function run(command, args, environment = {}) {
 function checkNode() {
   const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
   if (major > 20 || (major === 20 && minor >= 19)) return
-  throw new Error(`Node ${process.versions.node} is too old: 20.19 or later is needed`)
+  // Debian 12's npm, which brings this Node, can fetch another.
+  throw new Error(
+    `Node ${process.versions.node} is too old: 20.19 or later is needed. As root: npm install --global node@20; hash -r; others: see README.md`,
+  )
 }
 
 /** Names of the packages that are listed for what we are about to do and not installed. */
@@ -62,16 +65,32 @@ function missingPackages() {
   return wanted.filter((name) => !installed.has(name))
 }
 
-/** Services of packages that the agent runs by itself, on other terms: no start of the node may bring them either. */
-const MASKED = { 'etcd-server': 'etcd.service' }
+/** Services that Debian enables with their package. We want the programs: no start of the machine may bring the services. */
+const SERVICES = {
+  bird2: 'bird',
+  'etcd-server': 'etcd',
+  frr: 'frr',
+  gobgpd: 'gobgpd',
+  haproxy: 'haproxy',
+  knot: 'knot',
+  'nginx-light': 'nginx',
+  prometheus: 'prometheus',
+  unbound: 'unbound',
+}
 
-/** A masked service is not enabled by its package. Without systemd there is nothing to mask. */
+/**
+ * Masks those of packages that we are about to install, by the link that `systemctl mask` makes: systemd itself may come with
+ * the same packages, or later. What somebody has put there stays.
+ */
 function maskServices(packages) {
-  for (const [name, service] of Object.entries(MASKED)) {
-    if (!packages.includes(name) || !existsSync('/usr/bin/systemctl')) continue
-    const { status } = spawnSync('systemctl', ['mask', service], { stdio: 'ignore' })
-    if (status !== 0) say(`systemctl mask ${service} failed: see that it does not run`)
+  const units = '/etc/systemd/system'
+  const masked = packages.flatMap((name) => SERVICES[name] ?? []).map((name) => `${name}.service`)
+  mkdirSync(units, { recursive: true })
+  for (const unit of masked) {
+    if (lstatSync(join(units, unit), { throwIfNoEntry: false }) === undefined)
+      symlinkSync('/dev/null', join(units, unit))
   }
+  if (masked.length > 0) say(`masked, so that they never start by themselves (systemctl unmask): ${masked.join(' ')}`)
 }
 
 const POLICY = '/usr/sbin/policy-rc.d'
@@ -100,7 +119,7 @@ async function installPackages() {
     say(`not root, so not installed: ${missing.join(' ')}`)
     return
   }
-  say(`installing Debian packages: ${missing.join(' ')}`)
+  say(`installing Debian packages, which may take some minutes: ${missing.join(' ')}`)
   maskServices(missing)
   const quiet = { DEBIAN_FRONTEND: 'noninteractive' }
   await withoutServices(async () => {
@@ -121,6 +140,7 @@ try {
   checkNode()
   await installPackages()
   await installModules()
+  say('building')
   await run('npm', ['run', '--silent', 'build'])
   // Fetched here, because tests use nothing beyond this machine.
   if (forTests && process.getuid?.() === 0 && existsSync('/usr/bin/apt-get')) {

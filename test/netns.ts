@@ -7,6 +7,7 @@ import { type ChildProcess, execFileSync, type SpawnOptions, spawn } from 'node:
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import type { Test } from 'tap'
+import { skipping } from './required.ts'
 
 /** The part of a tap test that is needed here; any `t` fits. */
 export type Scope = Pick<Test, 'teardown'>
@@ -119,7 +120,7 @@ export function veth(t: Scope, a: VethEnd, b: VethEnd): void {
 export function requireRoot(t: Pick<Test, 'plan' | 'name'>): boolean {
   const reason = whyNot()
   if (reason === undefined) return true
-  t.plan(0, reason)
+  t.plan(0, skipping(reason))
   if (t.name === 'TAP') process.exit(0)
   return false
 }

@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import Database from 'better-sqlite3'
 import { drizzle } from 'drizzle-orm/better-sqlite3'
 import { migrate } from 'drizzle-orm/better-sqlite3/migrator'
+import { readMigrationFiles } from 'drizzle-orm/migrator'
 import type { Db } from '../area.ts'
 import { openCheckpoints } from './checkpoint.ts'
 
@@ -21,7 +22,7 @@ export interface Store {
   commit(): void
   /** `cause`: the error that it follows, for whoever watches the store. */
   rollback(cause?: unknown): void
-  /** Applies the migrations in `<dir>/migrations`, journal of its own per name. */
+  /** Applies the migrations in `<dir>/migrations`, journal of its own per name. @throws Error when a later version has migrated it */
   migrate(name: string, dir: string): void
   close(): void
 }
@@ -64,13 +65,28 @@ export function openStore(stateDir: string): Store {
     },
     migrate(name, dir) {
       const folder = join(dir, 'migrations')
-      if (existsSync(folder)) migrate(write, { migrationsFolder: folder, migrationsTable: `__migrations_${name}` })
+      if (!existsSync(folder)) return
+      const migrationsTable = `__migrations_${name}`
+      const known = readMigrationFiles({ migrationsFolder: folder }).at(-1)?.folderMillis ?? 0
+      if (lastMigration(writer, migrationsTable) > known) {
+        throw new Error(
+          `${file} was written by a later version (its tables of ${name}): install that version again, or put back the copy of ${stateDir} that was made before the upgrade`,
+        )
+      }
+      migrate(write, { migrationsFolder: folder, migrationsTable })
     },
     close() {
       reader.close()
       writer.close()
     },
   }
+}
+
+/** When the newest of the applied migrations was written, ms since 1970; 0 when none is. What this version does not know, drizzle passes over. */
+function lastMigration(connection: Database.Database, table: string): number {
+  if (!connection.prepare("select 1 from sqlite_master where type = 'table' and name = ?").get(table)) return 0
+  const { last } = connection.prepare(`select max(created_at) as last from "${table}"`).get() as { last: unknown }
+  return Number(last ?? 0)
 }
 
 /**

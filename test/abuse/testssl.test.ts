@@ -3,7 +3,6 @@
  * nobody but the node has signed. All checks on all ports with TLS_CHECKS=all (`npm run test:tls`), which takes minutes;
  * otherwise one port and one group of checks, picked by SEED.
  */
-import { spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -11,6 +10,7 @@ import t from 'tap'
 import { startAgent } from '../agent.ts'
 import { scratch } from '../build.ts'
 import { type Netns, netns, requireRoot } from '../netns.ts'
+import { requireProgram } from '../required.ts'
 import { SEED } from '../seed.ts'
 
 const ALL = process.env.TLS_CHECKS === 'all'
@@ -46,9 +46,7 @@ async function findings(ns: Netns, port: number, file: string): Promise<Finding[
 
 t.test('tls-04 D30 testssl.sh finds nothing worse than LOW on the three ports', { timeout: 600_000 }, async (t) => {
   if (!requireRoot(t)) return
-  if (spawnSync('testssl', ['--version']).error !== undefined) {
-    return t.plan(0, 'needs testssl.sh: apt-get install testssl.sh')
-  }
+  if (!requireProgram(t, 'testssl')) return
   t.comment(`SEED=${SEED}`)
   const ns = netns(t, 'ssl')
   const dir = scratch(t)

@@ -25,7 +25,7 @@ mount --rbind /dev dev
 mount -t tmpfs run run
 mount -t tmpfs none ".$2"
 rm -f usr/bin/clang* usr/bin/gcc usr/bin/g++ usr/bin/cc usr/bin/c++ usr/bin/make usr/bin/npm usr/bin/npx
-rm -rf var/lib/stratum etc/stratum
+rm -rf var/lib/stratum etc/stratum usr/sbin/policy-rc.d
 mkdir -p run/systemd/system
 echo booted
 while :; do sleep 0.2; done`
@@ -34,6 +34,7 @@ while :; do sleep 0.2; done`
 const SYSTEMCTL = `#!/bin/sh
 echo "$*" >>/run/systemctl.log
 pid=$(cat /run/stratumd.pid 2>/dev/null || echo none)
+link=/etc/systemd/system/multi-user.target.wants/stratumd.service
 stop() {
   kill -TERM "$pid" 2>/dev/null || return 0
   while kill -0 "$pid" 2>/dev/null; do sleep 0.05; done
@@ -48,7 +49,9 @@ start() {
   done
 }
 case "$*" in
-  *try-restart*stratumd.service*) if kill -0 "$pid" 2>/dev/null; then stop; start; fi ;;
+  *is-enabled*) if [ -L "$link" ] && [ -e "$link" ]; then echo enabled; else echo disabled; exit 1; fi ;;
+  *is-active*) kill -0 "$pid" 2>/dev/null ;;
+  *enable*stratumd.service*) ln -sf /lib/systemd/system/stratumd.service "$link" ;;
   *restart*stratumd.service*) stop; start ;;
   *stop*stratumd.service*) stop ;;
 esac
@@ -99,7 +102,6 @@ export async function machine(t: Scope, files: Readonly<Record<string, string>> 
   const write = (path: string, content: string) =>
     ok('sh', '-c', 'rm -f "$1" && printf %s "$2" >"$1" && chmod 755 "$1"', 'write', path, content)
   await write('/usr/bin/systemctl', SYSTEMCTL)
-  await write('/usr/bin/deb-systemd-invoke', '#!/bin/sh\nexec systemctl "$@"\n')
   for (const [path, content] of Object.entries(files)) await write(path, content)
   return {
     ns,
@@ -109,7 +111,7 @@ export async function machine(t: Scope, files: Readonly<Record<string, string>> 
       const lines = (await ok('ps', '-e', '-o', 'pid=,args=')).split('\n').map((line) => line.trim().split(/ +(.*)/))
       return new Map(
         lines
-          .filter(([pid, args = '']) => pid !== '1' && !/^(sleep 0\.2|ps -e|\[)/.test(args))
+          .filter(([pid, args = '']) => pid !== '1' && !/^(sleep 0\.2|sh -c set -e mount|ps -e|\[)/.test(args))
           .map(([pid, args = '']) => [Number(pid), args]),
       )
     },

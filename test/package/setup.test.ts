@@ -1,7 +1,7 @@
 /** `scripts/setup.mjs`, with programs in place of those that would change this machine, in a mount namespace of its own. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, readlinkSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { scratch } from '../build.ts'
@@ -11,22 +11,25 @@ import { requireRoot, type Scope } from '../netns.ts'
 requireRoot(t)
 const SETUP = join(import.meta.dirname, '..', '..', '..', 'scripts', 'setup.mjs')
 
-/** Starts it where `apt-get` is `apt` (a shell script), nothing is installed, and /usr/sbin holds nothing. */
+/** Starts it where `apt-get` is `apt` (a shell script), nothing is installed, and /usr/sbin and /etc/systemd hold nothing. */
 function setup(t: Scope, apt: string) {
   const dir = scratch(t)
-  const [programs, sbin] = [join(dir, 'bin'), join(dir, 'sbin')]
-  for (const folder of [programs, sbin]) mkdirSync(folder)
-  const contents = { 'apt-get': apt, 'dpkg-query': 'exit 0', systemctl: 'exit 0', npm: 'exit 0' }
+  const [programs, sbin, units] = [join(dir, 'bin'), join(dir, 'sbin'), join(dir, 'systemd/system')]
+  for (const folder of [programs, sbin, units]) mkdirSync(folder, { recursive: true })
+  const contents = { 'apt-get': apt, 'dpkg-query': 'exit 0', npm: 'exit 0' }
   for (const [name, script] of Object.entries(contents)) {
     writeFileSync(join(programs, name), `#!/bin/sh\n${script}\n`, { mode: 0o755 })
   }
   const policy = join(sbin, 'policy-rc.d')
-  const inside = 'mount --bind "$1" /usr/sbin && PATH="$2:$PATH" exec "$3" "$4"'
-  const start = () =>
-    spawn('unshare', ['-m', 'sh', '-c', inside, 'sh', sbin, programs, process.execPath, SETUP], {
-      stdio: 'ignore',
-    })
-  return { policy, start, marker: join(programs, 'started') }
+  const inside =
+    'mount --bind "$1" /usr/sbin && mount --bind "$2" /etc/systemd && shift 2 && PATH="$1:$PATH" exec "$2" "$3" $4'
+  const start = (option = '') =>
+    spawn(
+      'unshare',
+      ['-m', 'sh', '-c', inside, 'sh', sbin, join(dir, 'systemd'), programs, process.execPath, SETUP, option],
+      { stdio: 'ignore' },
+    )
+  return { policy, units, start, marker: join(programs, 'started') }
 }
 
 t.test('no policy against services stays when a package cannot be installed', async (t) => {
@@ -60,4 +63,16 @@ t.test('what a killed one left is taken back by the next; that of somebody else 
   writeFileSync(policy, '#!/bin/sh\nexit 0\n')
   t.same(await once(start(), 'close'), [0, null])
   t.equal(readFileSync(policy, 'utf8'), '#!/bin/sh\nexit 0\n')
+})
+
+t.test("Debian's own daemons are masked before they are unpacked, and what somebody has put there stays", async (t) => {
+  const { units, start } = setup(t, '[ -L /etc/systemd/system/etcd.service ] && [ -L /etc/systemd/system/frr.service ]')
+  symlinkSync('/lib/systemd/system/other.service', join(units, 'frr.service'))
+  t.same(await once(start(), 'close'), [0, null])
+  t.same(readdirSync(units).sort(), ['etcd.service', 'frr.service'])
+  t.equal(readlinkSync(join(units, 'etcd.service')), '/dev/null')
+  t.equal(readlinkSync(join(units, 'frr.service')), '/lib/systemd/system/other.service')
+  t.same(await once(start('--bench'), 'close'), [0, null])
+  const masked = ['etcd.service', 'frr.service', 'haproxy.service', 'knot.service', 'nginx.service']
+  t.same(readdirSync(units).sort(), masked, 'those of the benches only with the benches')
 })

@@ -1,4 +1,4 @@
-import { chmodSync, readdirSync, statSync } from 'node:fs'
+import { chmodSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { scratch } from '../../../test/build.ts'
@@ -72,4 +72,32 @@ t.test('the WAL stays short, and who reads for long does not have each commit wa
     write(10)
     await new Promise(setImmediate)
   }
+})
+
+/** A folder of migrations that were written at `times`. */
+function area(dir: string, ...times: number[]): string {
+  const folder = join(dir, String(times.length), 'migrations')
+  mkdirSync(join(folder, 'meta'), { recursive: true })
+  const entries = times.map((when, idx) => ({ idx, version: '6', when, tag: `t${when}`, breakpoints: true }))
+  writeFileSync(join(folder, 'meta/_journal.json'), JSON.stringify({ version: '7', dialect: 'sqlite', entries }))
+  for (const when of times) writeFileSync(join(folder, `t${when}.sql`), `CREATE TABLE t${when} (id integer);`)
+  return join(folder, '..')
+}
+
+t.test('a store that a later version has migrated is refused and stays as it is', async (t) => {
+  const dir = scratch(t)
+  const [old, now] = [area(dir, 1000), area(dir, 1000, 2000)]
+  const open = (folder: string) => {
+    const store = openStore(dir)
+    try {
+      store.migrate('x', folder)
+      return store.read.all<{ name: string }>("select name from sqlite_master where name like 't%000' order by name")
+    } finally {
+      store.close()
+    }
+  }
+  t.same(open(old), [{ name: 't1000' }])
+  t.same(open(now), [{ name: 't1000' }, { name: 't2000' }], 'what is older is migrated')
+  t.throws(() => open(old), { message: /written by a later version \(its tables of x\): install that version again/ })
+  t.same(open(now), [{ name: 't1000' }, { name: 't2000' }])
 })
