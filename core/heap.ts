@@ -1,6 +1,6 @@
 /**
- * How much memory a boot may take. What it leaves in the heap is not given back by itself for long, and on most nodes
- * there is little that it needs memory for.
+ * How much memory and work V8 may spend on a boot. What it leaves in the heap is not given back by itself for long, and on most
+ * nodes there is little that it needs memory for.
  */
 import { statSync } from 'node:fs'
 import { join } from 'node:path'
@@ -9,6 +9,8 @@ import { runInNewContext } from 'node:vm'
 
 /** Bytes of a store beyond which a node is large. */
 const LARGE = 4 << 20
+/** Bytes of bytecode that a function runs through before it is worth optimizing: Node's own figure, and that of a boot. */
+const BUDGET = { served: 66 << 10, boot: 1 << 20 } as const
 
 export interface BootHeap {
   /** To be called when the kernel is brought to the store, before anybody is answered: it may take some 0.2 s. */
@@ -19,13 +21,17 @@ export interface BootHeap {
 
 /**
  * While the program is loaded and built the young generation must not grow, which would cost an idle node 20 MB for good.
+ * Nor is there much that runs for long: a seventh of the CPU time would go into optimizing what is over then.
  * A large node would spend a third of its boot on copying what lives through many small young generations: there it may grow,
  * and what the boot has left is collected at its end, which gives 100 MB back.
  */
 export function bootHeap(stateDir: string): BootHeap {
   const stored = statSync(join(stateDir, 'stratum.db'), { throwIfNoEntry: false })?.size ?? 0
   const large = stored > LARGE
-  if (!large) setFlagsFromString('--semi-space-growth-factor=1')
+  if (!large) {
+    setFlagsFromString('--semi-space-growth-factor=1')
+    setFlagsFromString(`--interrupt-budget=${BUDGET.boot}`)
+  }
   return {
     brought() {
       if (!large) return
@@ -34,7 +40,9 @@ export function bootHeap(stateDir: string): BootHeap {
       collect()
     },
     served() {
-      if (!large) setFlagsFromString('--semi-space-growth-factor=2')
+      if (large) return
+      setFlagsFromString('--semi-space-growth-factor=2')
+      setFlagsFromString(`--interrupt-budget=${BUDGET.served}`)
     },
   }
 }

@@ -20,7 +20,7 @@ import { NETLINK_GENERIC, NETLINK_NETFILTER, NETLINK_ROUTE } from './netlink/bin
 import { whyNoBonds } from './netlink/bond.ts'
 import { followDefaultRoute, NO_DEFAULT_ROUTE } from './netlink/default-route.ts'
 import { openNetlinkDriver } from './netlink/driver.ts'
-import { openNetlink } from './netlink/socket.ts'
+import { type Netlink, openNetlink } from './netlink/socket.ts'
 import { nftDriver } from './nft/driver.ts'
 import { openGeneration } from './nft/generation.ts'
 import { openNft } from './nft/session.ts'
@@ -85,20 +85,14 @@ export async function openKernel(options: KernelOptions): Promise<Plane> {
   })
   const driver = nft.value && nftDriver(nft.value.session, skeletons, nft.value.generation)
   const { bpfDir: root } = options
-  const classifier = await attempt('classifier', 'firewall rules in eBPF', async () => {
-    if (options.classifier === false) throw new Error('switched off (STRATUM_CLASSIFIER=off)')
-    if (!driver) throw new Error('needs nft')
-    return openClassifier({ root, onProblem })
-  })
-  const port = await attempt('port', 'programs on the ports of br-work', async () => {
-    if (!sockets || !driver) throw new Error('needs netlink and nft')
-    return openPorts({ root, route: sockets.route, nft: driver.beside, owners: options.portKinds, onProblem })
-  })
-  const balancer = await attempt('balancer', 'virtual addresses in eBPF', async () => {
-    if (options.balancer === false) throw new Error('switched off (STRATUM_BALANCER=off)')
-    if (!sockets || !classifier.value) throw new Error('needs netlink and the classifier')
-    return openBalancer({ root, route: sockets.route, onProblem })
-  })
+  // Whoever waits for the verifier does not wait for the other.
+  const [port, { classifier, balancer }] = await Promise.all([
+    attempt('port', 'programs on the ports of br-work', async () => {
+      if (!sockets || !driver) throw new Error('needs netlink and nft')
+      return openPorts({ root, route: sockets.route, nft: driver.beside, owners: options.portKinds, onProblem })
+    }),
+    openJudges(options, driver !== undefined, sockets?.route),
+  ])
   const balancing = balancer.value
   const balancers = balancing?.balancer ?? byNft(balancer.facility.detail)
   const shaping = await attempt('shaping', 'bandwidth limits and quotas', async () => {
@@ -116,8 +110,10 @@ export async function openKernel(options: KernelOptions): Promise<Plane> {
   const judging = classifier.value
   const drivers = [
     ...[judging?.rules, driver, judging?.defaults],
-    ...[port.value?.driver, balancing?.driver, writing?.value, shaping.value?.driver],
-    ...[forwardingDriver(), responder.value, bgp.value],
+    ...[port.value?.driver, balancing?.driver, writing?.value],
+    // Both take long where there is much to do: one in the kernel, the other in its process.
+    [shaping.value?.driver, responder.value].filter((it) => it !== undefined),
+    ...[forwardingDriver(), bgp.value],
     // Without nft nobody would balance and judge in their place.
     driver && !balancing ? leftBalancer(root) : undefined,
     driver && !judging
@@ -162,6 +158,22 @@ export async function openKernel(options: KernelOptions): Promise<Plane> {
       await sockets?.generic.close()
     },
   }
+}
+
+/** The programs of the firewall, and those of the load balancer, which ask them. */
+async function openJudges(options: KernelOptions, hasNft: boolean, route: Netlink | undefined) {
+  const { bpfDir: root, onProblem } = options
+  const classifier = await attempt('classifier', 'firewall rules in eBPF', async () => {
+    if (options.classifier === false) throw new Error('switched off (STRATUM_CLASSIFIER=off)')
+    if (!hasNft) throw new Error('needs nft')
+    return openClassifier({ root, onProblem })
+  })
+  const balancer = await attempt('balancer', 'virtual addresses in eBPF', async () => {
+    if (options.balancer === false) throw new Error('switched off (STRATUM_BALANCER=off)')
+    if (!route || !classifier.value) throw new Error('needs netlink and the classifier')
+    return openBalancer({ root, route, onProblem })
+  })
+  return { classifier, balancer }
 }
 
 /** What an operator should know of the ports besides. */

@@ -1,6 +1,6 @@
 /**
  * The data plane as the core sees it: observe what is ours, apply a difference, take it back.
- * Knows no area, no HTTP and no SQL. Drivers apply in the order given here and undo in reverse.
+ * Knows no area, no HTTP and no SQL. Drivers apply in the order of their turns and undo in reverse.
  */
 import type { Filter } from './bpf/firewall/filter.ts'
 import type { Traffic } from './bpf/flow/traffic.ts'
@@ -107,16 +107,15 @@ export interface Plane {
   close(): Promise<void>
 }
 
-/** Joins drivers into one plane. `facilities` tells what this node can do. */
+/** Drivers that need nothing of each other are at work side by side. */
+export type Turn = Driver | readonly Driver[]
+
+/** Joins drivers, which have their turns one after the other, into one plane. `facilities` tells what this node can do. */
 export function joinDrivers(
-  drivers: readonly Driver[],
+  turns: readonly Turn[],
   facilities: () => Facility[],
 ): Pick<Plane, 'check' | 'kinds' | 'observe' | 'apply' | 'pending' | 'changedByOthers' | 'close'> {
-  const share = (driver: Driver, diff: readonly Passage[]) =>
-    diff.filter(({ before, after }) => {
-      const kind = (after ?? before)?.kind
-      return kind !== undefined && driver.kinds.includes(kind)
-    })
+  const drivers = turns.flat()
 
   return {
     check: facilities,
@@ -134,18 +133,20 @@ export function joinDrivers(
       const undo: Undo = async () => {
         for (const back of done.reverse()) await back()
       }
-      for (const driver of drivers) {
-        const part = share(driver, diff)
-        if (part.length === 0) continue
-        try {
-          const back = await driver.apply(part, mode)
-          done.push(back ?? (async () => void (await driver.apply(reversed(part)))))
-        } catch (error) {
-          await undo().catch((cause: unknown) => {
-            throw new UncertainOutcome(`${driver.name} refused, and what came before it could not be undone`, { cause })
-          })
-          throw error
-        }
+      const work = async (driver: Driver) => {
+        const part = shareOf(driver, diff)
+        if (part.length === 0) return
+        const back = await driver.apply(part, mode)
+        done.push(back ?? (async () => void (await driver.apply(reversed(part)))))
+      }
+      for (const turn of turns) {
+        const refused = (await Promise.allSettled([turn].flat().map(work))).filter((it) => it.status === 'rejected')
+        const errors: unknown[] = refused.map(({ reason }) => reason)
+        if (errors.length === 0) continue
+        await undo().catch((cause: unknown) => {
+          throw new UncertainOutcome('a change was refused, and what came before could not be undone', { cause })
+        })
+        throw errors.find((it) => it instanceof UncertainOutcome) ?? errors[0]
       }
       return undo
     },
@@ -161,4 +162,12 @@ export function joinDrivers(
       for (const driver of [...drivers].reverse()) await driver.close()
     },
   }
+}
+
+function shareOf({ kinds }: Driver, diff: readonly Passage[]): Passage[] {
+  const own = new Set(kinds)
+  return diff.filter(({ before, after }) => {
+    const kind = (after ?? before)?.kind
+    return kind !== undefined && own.has(kind)
+  })
 }

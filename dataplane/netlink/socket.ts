@@ -90,7 +90,16 @@ class Socket implements Netlink {
   request(messages: Iterable<Message>): Promise<(KernelError | undefined)[]> {
     return this.#inLane(async () => {
       const errors: (KernelError | undefined)[] = []
-      for (const batch of batches(messages)) errors.push(...(await this.#batch(batch)))
+      const all = batches(messages)
+      for (let next = all.next(); !next.done; ) {
+        const answered = this.#batch(next.value)
+        try {
+          // While the kernel is at work.
+          next = all.next()
+        } finally {
+          errors.push(...(await answered))
+        }
+      }
       return errors
     })
   }

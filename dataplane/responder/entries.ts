@@ -119,10 +119,16 @@ export const isListener = (entry: ResponderEntry): entry is DnsListener | DhcpNe
   entry.kind === 'dns_listener' || entry.kind === 'dhcp_network'
 
 /** In this order, whatever the order in which an entry was put together. */
-const FIELDS = [
-  ...['kind', 'key', 'address', 'port', 'name', 'soa', 'soaTtl', 'csk', 'zone', 'type', 'ttl', 'value', 'subnet'],
-  ...['net', 'link', 'cidr', 'gateway', 'leaseSeconds', 'mtu', 'dns', 'domain', 'mac', 'hostname', 'endedAt'],
-]
+const FIELDS: { readonly [K in ResponderEntry['kind']]: readonly (keyof Extract<ResponderEntry, { kind: K }>)[] } = {
+  dns_listener: ['kind', 'key', 'address', 'port'],
+  dns_zone: ['kind', 'key', 'name', 'soa', 'soaTtl', 'csk'],
+  dns_record: ['kind', 'key', 'zone', 'name', 'type', 'ttl', 'value', 'subnet'],
+  dhcp_network: ['kind', 'key', 'net', 'link', 'cidr', 'gateway', 'leaseSeconds', 'mtu', 'dns', 'domain'],
+  dhcp_binding: ['kind', 'key', 'net', 'address', 'mac', 'hostname', 'endedAt'],
+}
 
 /** Everything about an entry, as one comparable string. */
-export const responderFingerprint = (entry: ResponderEntry): string => JSON.stringify(entry, FIELDS)
+export function responderFingerprint(entry: ResponderEntry): string {
+  const fields = entry as unknown as Readonly<Record<string, unknown>>
+  return JSON.stringify(FIELDS[entry.kind].map((name) => fields[name]))
+}

@@ -1,7 +1,7 @@
 /** Classes in the kernel: made, emptied, removed. */
 import { KernelError } from '../libc.ts'
 import type { Netlink } from '../netlink/socket.ts'
-import { askClass, decodeClass, deleteClass, listClasses, putClass } from '../netlink/tc.ts'
+import { askClass, type ClassState, decodeClass, deleteClass, listClasses, putClass } from '../netlink/tc.ts'
 import type { Message, Received } from '../netlink/wire.ts'
 import { KernelRefusal } from '../plane.ts'
 import { inSlices } from '../slices.ts'
@@ -11,6 +11,9 @@ import { endOf, type Pairs } from './pairs.ts'
 /** What waits leaves at once where nothing holds it back; a device that takes nothing is not waited for longer. */
 const EMPTY_MS = 1000
 const LOOK_MS = 1
+
+/** Of so many on a device, reading all that it has is quicker than asking for each. */
+const MANY = 64
 
 type Place = Pick<Placed, 'shard' | 'way' | 'minor'>
 
@@ -50,17 +53,39 @@ export class Queues {
 
   /** The kernel never moves a class to another parent: one that lies elsewhere is emptied and removed first. */
   async #unplace(classes: readonly Placed[]): Promise<void> {
-    const answers = await this.#netlink.askEach(this.#questions(classes))
+    const standing = await this.#standing(classes)
     const elsewhere: Placed[] = []
-    await inSlices(classes.entries(), ([at, it]) => {
-      const answer = answers[at]
-      if (answer === undefined || answer instanceof KernelError) return
-      const state = decodeClass(answer.payload)
+    await inSlices(classes, (it) => {
+      const state = standing.get(placeOf(it))
       if (state && state.parent !== it.parent) elsewhere.push(it)
     })
     if (elsewhere.length === 0) return
     await this.empty(elsewhere)
     await this.remove(elsewhere)
+  }
+
+  /** How those stand that are there, and maybe others. */
+  async #standing(classes: readonly Placed[]): Promise<Map<string, ClassState>> {
+    const ends = new Map<number, Placed[]>()
+    await inSlices(classes, (it) => {
+      const end = this.#end(it)
+      const asked = ends.get(end)
+      if (asked) asked.push(it)
+      else ends.set(end, [it])
+    })
+    const found = new Map<string, ClassState>()
+    for (const [end, asked] of ends) {
+      const [{ shard, way } = {}] = asked
+      if (shard === undefined || way === undefined) continue
+      const states = asked.length > MANY ? await listClasses(this.#netlink, end) : await this.#asked(asked)
+      for (const state of states) found.set(placeOf({ shard, way, minor: state.minor }), state)
+    }
+    return found
+  }
+
+  async #asked(classes: readonly Placed[]): Promise<ClassState[]> {
+    const answers = await this.#netlink.askEach(this.#questions(classes))
+    return answers.flatMap((it) => (it instanceof KernelError ? [] : (decodeClass(it.payload) ?? [])))
   }
 
   /** Lets everything out that waits in the classes, and resolves when nothing does. */

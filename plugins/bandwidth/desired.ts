@@ -4,8 +4,8 @@ import type { Entry } from '../../dataplane/entry.ts'
 import { link } from '../../dataplane/netlink/entries.ts'
 import { ceiling, type QuotaEntry, type Rates, ratePool, shape } from '../../dataplane/shaping/entries.ts'
 import { farName, nearName } from '../../dataplane/shaping/pairs.ts'
-import { queries } from './queries.ts'
-import type { LimitRow, MemberRow, QuotaRow, ShapeRow } from './tables.ts'
+import { queries, type WholeShape } from './queries.ts'
+import type { LimitRow, MemberRow, QuotaRow } from './tables.ts'
 
 const AREA = 'bandwidth'
 /** Bits a second that a quota throttles to (D96). */
@@ -20,7 +20,13 @@ export const desired: Desired = {
     for (const { shard } of queries(db).shards.all()) yield* shardEntries(shard)
     yield* ceilingEntries(db)
     for (const { number, total } of queries(db).pools.all()) yield ratePool(AREA, { number, rate: total })
-    for (const row of queries(db).shapes.all()) yield* shapeEntries(db, row)
+    for (let after = ''; ; ) {
+      const page = queries(db).wholeShapePage.all({ after })
+      for (const row of page) yield shapeEntry(row)
+      const last = page.at(-1)
+      if (last === undefined) return
+      after = last.shape.mac
+    }
   },
   one(db, id) {
     const [kind = '', name = ''] = id.split('/')
@@ -30,7 +36,8 @@ export const desired: Desired = {
       const row = queries(db).poolNumbered.get({ number: Number(name) })
       return row ? [ratePool(AREA, { number: row.number, rate: row.total })] : []
     }
-    return shapeEntries(db, queries(db).shape.get({ mac: name }))
+    const row = queries(db).wholeShape.get({ mac: name })
+    return row ? [shapeEntry(row)] : []
   },
 }
 
@@ -46,31 +53,23 @@ function ceilingEntries(db: Db): Entry[] {
   return row ? [ceiling(AREA, row.gbps * 1e9)] : []
 }
 
-function shapeEntries(db: Db, row: ShapeRow | undefined): Entry[] {
-  if (row === undefined) return []
-  const { mac, number, pool } = row
-  const limit = queries(db).limitOf.get({ mac })
-  const member = queries(db).member.get({ mac })
-  const quota = queries(db).quotaOf.get({ mac })
-  const total = pool === 0 ? undefined : queries(db).poolNumbered.get({ number: pool })?.total
+function shapeEntry({ shape: { mac, number, pool: poolNumber }, limit, member, quota, pool }: WholeShape): Entry {
   // A pool holds both ways, whatever the limit is for that names it.
   const [up, down] = (['up', 'down'] as const).map((way) =>
-    ratesOf(limit && (limit.direction === 'both' || limit.direction === way) ? limit : undefined, member, total),
+    ratesOf(limit && (limit.direction === 'both' || limit.direction === way) ? limit : null, member, pool?.total),
   )
-  return [
-    shape(AREA, {
-      mac,
-      number,
-      pool,
-      interface: limit?.interface ?? 0,
-      ...(up && { up }),
-      ...(down && { down }),
-      ...(quota && { quota: quotaEntry(quota) }),
-    }),
-  ]
+  return shape(AREA, {
+    mac,
+    number,
+    pool: poolNumber,
+    interface: limit?.interface ?? 0,
+    ...(up && { up }),
+    ...(down && { down }),
+    ...(quota && { quota: quotaEntry(quota) }),
+  })
 }
 
-function ratesOf(limit: LimitRow | undefined, member: MemberRow | undefined, total?: number): Rates | undefined {
+function ratesOf(limit: LimitRow | null, member: MemberRow | null, total?: number): Rates | undefined {
   const ceilings = [limit?.rate, member?.rate, total].filter((rate) => rate !== undefined && rate > 0) as number[]
   if (ceilings.length === 0) return undefined
   // Only what names the pool has been held against its total (checkGuarantees).

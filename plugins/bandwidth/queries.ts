@@ -1,10 +1,23 @@
 /** The statements of the area, prepared once per connection. */
 import { and, asc, count, eq, gt, ne, sql } from 'drizzle-orm'
+import type { Db } from '../../core/area.ts'
 import { prepared } from '../../core/state/prepared.ts'
 import { PAGE } from '../../core/transport/list.ts'
 import { ceilings, limits, members, pools, quotas, shapes, shards } from './tables.ts'
 
 const given = sql.placeholder
+
+/** What holds for MACs, with all that their classes follow from. */
+const everythingOf = (db: Db) =>
+  db
+    .select({ shape: shapes, limit: limits, member: members, quota: quotas, pool: { total: pools.total } })
+    .from(shapes)
+    .leftJoin(limits, eq(limits.mac, shapes.mac))
+    .leftJoin(members, eq(members.mac, shapes.mac))
+    .leftJoin(quotas, eq(quotas.mac, shapes.mac))
+    .leftJoin(pools, eq(pools.number, shapes.pool))
+
+export type WholeShape = Awaited<ReturnType<ReturnType<typeof everythingOf>['all']>>[number]
 
 export const queries = prepared((db) => ({
   limit: db
@@ -128,7 +141,14 @@ export const queries = prepared((db) => ({
     .from(shapes)
     .where(eq(shapes.mac, given('mac')))
     .prepare(),
-  shapes: db.select().from(shapes).orderBy(asc(shapes.mac)).prepare(),
+  wholeShape: everythingOf(db)
+    .where(eq(shapes.mac, given('mac')))
+    .prepare(),
+  wholeShapePage: everythingOf(db)
+    .where(gt(shapes.mac, given('after')))
+    .orderBy(asc(shapes.mac))
+    .limit(PAGE)
+    .prepare(),
   shapeMax: db.select({ number: sql<number | null>`max(number)` }).from(shapes).prepare(),
   shapeFirst: db.select({ mac: shapes.mac }).from(shapes).where(eq(shapes.number, 1)).prepare(),
   shapeGap: db

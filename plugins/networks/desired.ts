@@ -7,8 +7,8 @@ import { address, neighbour, route } from '../../dataplane/netlink/entries.ts'
 import { quotedInterface } from '../../dataplane/nft/text.ts'
 import { ROUTED_NET_BASE, WORK_BRIDGE } from '../../dataplane/numbers.ts'
 import { type Block, blockText, ipText, lengthOf } from './ipv4.ts'
-import { everyBound, queries } from './queries.ts'
-import { everyClaim, routedQueries } from './routed-queries.ts'
+import { queries } from './queries.ts'
+import { type EndpointWithClaim, everyBound, everyClaim, routedQueries } from './routed-queries.ts'
 import { INSIDE, POSTROUTING, SNAT, UPLINKS } from './skeleton.ts'
 import type { EndpointRow, NetworkRow } from './tables.ts'
 
@@ -62,7 +62,7 @@ export const desired: Desired = {
     for (const block of outermost(rows)) yield insideElement(block)
     for (const row of routedQueries(db).allRanges.all()) yield insideElement(row)
     yield* routedEntries(db, config)
-    for (const row of everyBound(db)) yield endpointEntry(db, row)
+    for (const row of everyBound(db)) yield endpointEntry(row)
     for (const ip of everyClaim(db)) yield* claimEntries(db, ip)
   },
   one(db, id, config) {
@@ -77,7 +77,9 @@ export const desired: Desired = {
         return isInside(db, { first, last }) ? [insideElement({ first, last })] : []
       case 'endpoint': {
         const row = queries(db).endpoint.get({ net: first, address: last })
-        return row && row.boundAt !== '' ? [endpointEntry(db, row)] : []
+        if (row === undefined || row.boundAt === '') return []
+        const claimed = routedQueries(db).claimOfEndpoint.get({ net: first, address: last })?.ip ?? null
+        return [endpointEntry({ ...row, claimed })]
       }
       case 'claim':
         return claimEntries(db, first)
@@ -106,14 +108,13 @@ function networkEntries(row: NetworkRow, config: Config): Entry[] {
   ]
 }
 
-function endpointEntry(db: Db, row: EndpointRow): Entry {
-  const claim = routedQueries(db).claimOfEndpoint.get({ net: row.net, address: row.address })
+function endpointEntry({ net, address, mac, port, claimed }: EndpointWithClaim): Entry {
   return binding(AREA, {
-    net: row.net,
-    address: ipText(row.address),
-    mac: row.mac,
-    routed: claim ? [ipText(claim.ip)] : [],
-    ...(row.port && { port: row.port }),
+    net,
+    address: ipText(address),
+    mac,
+    routed: claimed === null ? [] : [ipText(claimed)],
+    ...(port && { port }),
   })
 }
 

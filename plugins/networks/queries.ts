@@ -252,15 +252,12 @@ export const queries = prepared((db) => ({
     .prepare(),
 }))
 
-/** Every endpoint that is bound, network by network; page by page, so that no statement stays open while the caller yields. */
-export const everyBound = (db: Db): Generator<EndpointRow> => boundOf(db)
-
-/** The same of one network. */
-export function* boundOf(db: Db, net?: number): Generator<EndpointRow> {
-  for (let last = { net: net ?? 0, address: 0 }; ; ) {
+/** Every endpoint of a network that is bound; page by page, so that no statement stays open while the caller yields. */
+export function* boundOf(db: Db, net: number): Generator<EndpointRow> {
+  for (let last = { net, address: 0 }; ; ) {
     const page = queries(db).endpointPage.all(last)
     for (const row of page) {
-      if (net !== undefined && row.net !== net) return
+      if (row.net !== net) return
       if (row.boundAt !== '') yield row
     }
     const end = page.at(-1)

@@ -4,7 +4,7 @@ import type { Db } from '../../core/area.ts'
 import { prepared } from '../../core/state/prepared.ts'
 import { PAGE } from '../../core/transport/list.ts'
 import { everyColumn } from './queries.ts'
-import { type ClaimRow, claims, endpoints, networks, type RangeRow, ranges } from './tables.ts'
+import { type ClaimRow, claims, type EndpointRow, endpoints, networks, type RangeRow, ranges } from './tables.ts'
 
 const { placeholder } = sql
 const ofIp = eq(claims.ip, placeholder('ip'))
@@ -99,6 +99,15 @@ export const routedQueries = prepared((db) => ({
     .from(claims)
     .where(gt(claims.ip, placeholder('ip')))
     .orderBy(asc(claims.ip))
+    .limit(PAGE)
+    .prepare(),
+  /** Endpoints, each with the claimed address that its NIC has as well. */
+  endpointPage: db
+    .select({ ...getTableColumns(endpoints), claimed: claims.ip })
+    .from(endpoints)
+    .leftJoin(claims, and(eq(claims.net, endpoints.net), eq(claims.address, endpoints.address), sql`${claims.net} > 0`))
+    .where(sql`(${endpoints.net}, ${endpoints.address}) > (${placeholder('net')}, ${placeholder('address')})`)
+    .orderBy(asc(endpoints.net), asc(endpoints.address))
     .limit(PAGE)
     .prepare(),
   /** The address after the lowest claimed one in the block that is followed by an unclaimed one. */
@@ -223,5 +232,19 @@ export function* everyClaim(db: Db): Generator<number> {
     const end = page.at(-1)
     if (end === undefined || page.length < PAGE) return
     last = end.ip
+  }
+}
+
+/** An endpoint and the claimed address that its NIC has as well, if it has one. */
+export type EndpointWithClaim = EndpointRow & { claimed: number | null }
+
+/** Every endpoint that is bound, network by network, page by page. */
+export function* everyBound(db: Db): Generator<EndpointWithClaim> {
+  for (let last = { net: 0, address: 0 }; ; ) {
+    const page = routedQueries(db).endpointPage.all(last)
+    for (const row of page) if (row.boundAt !== '') yield row
+    const end = page.at(-1)
+    if (end === undefined || page.length < PAGE) return
+    last = end
   }
 }

@@ -101,13 +101,20 @@ async function mendServed(maps: BalancerMaps, family: Family, all: readonly Stan
       wanted.set(text, [key, by])
     }
   }
-  for (const [key] of await maps.served[family].lookupBatch())
-    if (!wanted.has(textOf(key))) maps.served[family].delete(key)
-  for (const [key, by] of wanted.values()) maps.served[family].set(key, by)
+  const right = new Set<string>()
+  for (const [key, by] of await maps.served[family].lookupBatch()) {
+    const text = textOf(key)
+    const [, sharers] = wanted.get(text) ?? []
+    if (sharers === undefined) maps.served[family].delete(key)
+    else if (textsOf(sharers) === textsOf(by)) right.add(text)
+  }
+  for (const [text, [key, by]] of wanted) if (!right.has(text)) maps.served[family].set(key, by)
   return [...wanted.values()].map(([key]) => key)
 }
 
 const textOf = ({ address, port, protocol }: Frontend): string => `${address} ${port} ${protocol}`
+/** Whatever their order. */
+const textsOf = (all: readonly Frontend[]): string => all.map(textOf).sort().join()
 
 async function isRingOf(maps: BalancerMaps, { entry, index, places }: Standing): Promise<boolean> {
   const id = maps.rings.get(index)

@@ -78,8 +78,8 @@ function inTurn(diff: readonly Passage[]): Passage[] {
   return [...diff.filter(({ after }) => after === undefined), ...diff.filter(({ after }) => after !== undefined)]
 }
 
-/** The kernel waits for running programs with each virtual address that it takes: for that many it waits at once. */
-const GROUP = 64
+/** For the virtual addresses of one group the kernel waits once (publisher.ts); their rings, 64 KiB each, are there at once. */
+const GROUP = 128
 
 /** In order; new virtual addresses in groups, since they have nothing to do with each other. */
 function* grouped(diff: readonly Passage[]): Generator<Passage[]> {

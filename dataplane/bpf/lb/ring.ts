@@ -41,15 +41,31 @@ export function ringOf(algorithm: Algorithm, live: readonly Live[]): Buffer {
   ring.writeBigUInt64LE(digestOf(algorithm, sorted), 0)
   ring.writeUInt32LE(sorted.length, 8)
   const places = ring.subarray(RING_HEAD, RING_HEAD + LB_RING)
-  if (pickOf(algorithm) === LB_HASH || pickOf(algorithm) === LB_SOURCE_HASH) fill(places, sorted)
+  if (pickOf(algorithm) === LB_HASH || pickOf(algorithm) === LB_SOURCE_HASH) places.set(filled(sorted))
   else for (const [at, { place }] of sorted.entries()) places[at] = place
   return ring
 }
 
+/** Tables that were filled last. Of many virtual addresses the backends often have the same ids, and so the same table. */
+const known = new Map<string, Buffer>()
+const KNOWN = 4
+
+function filled(live: readonly Live[]): Buffer {
+  const text = textOf(live)
+  const places = known.get(text) ?? Buffer.alloc(LB_RING)
+  if (!known.delete(text)) fill(places, live)
+  known.set(text, places)
+  for (const oldest of known.keys()) if (known.size > KNOWN) known.delete(oldest)
+  return places
+}
+
+const textOf = (live: readonly Live[]): string =>
+  JSON.stringify(live.map(({ id, place, weight }) => [id, place, weight]))
+
 /** Tells what a ring was made of. */
 export function digestOf(algorithm: Algorithm, live: readonly Live[]): bigint {
   const sorted = [...live].sort((a, b) => (a.id < b.id ? -1 : 1))
-  const text = JSON.stringify([algorithm, sorted.map(({ id, place, weight }) => [id, place, weight])])
+  const text = `["${algorithm}",${textOf(sorted)}]`
   return createHash('sha256').update(text).digest().readBigUInt64LE(0)
 }
 

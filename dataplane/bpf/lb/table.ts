@@ -9,6 +9,7 @@ import { bytes, u32 } from '../codec.ts'
 import { createMap, MAP_TYPE } from '../map.ts'
 import { ALGORITHMS, sameFrontend, type VipBackend, type VipEntry } from './entries.ts'
 import type { BalancerMaps } from './maps.ts'
+import { Publisher } from './publisher.ts'
 import { isLive, type Live, pickOf, RING_BYTES, ringOf } from './ring.ts'
 import { type Frontend, familyOf, vipLabel } from './rows.ts'
 
@@ -30,6 +31,7 @@ const ringBytes = bytes(RING_BYTES)
 
 export class VipTable {
   readonly #maps: BalancerMaps
+  readonly #publisher: Publisher
   readonly #held = new Map<string, Standing>()
   readonly #indexes = new Set<number>()
   /** What the last change has ended, so that its undoing gives connections back what they had. */
@@ -40,6 +42,7 @@ export class VipTable {
 
   constructor(maps: BalancerMaps) {
     this.#maps = maps
+    this.#publisher = new Publisher(maps.rings)
     this.#generation = maps.settings.get(0)?.generation ?? 0
   }
 
@@ -231,7 +234,7 @@ export class VipTable {
     const ring = createMap({ name: 'lb_ring', type: MAP_TYPE.array, maxEntries: 1, key: u32, value: ringBytes })
     try {
       ring.set(0, ringOf(algorithm, liveOf(places)))
-      await this.#maps.rings.swap(index, ring.fd)
+      await this.#publisher.publish(index, ring.fd)
     } finally {
       ring.close()
     }

@@ -25,8 +25,8 @@ export interface Findings {
 
 export class Shares<K, V> {
   readonly #table: SharedTable<K, V>
-  /** Row → who asks for what. */
-  readonly #asked = new Map<string, { key: K; by: Map<string, V> }>()
+  /** By {@link idOf} of the row. */
+  readonly #asked = new Map<unknown, Asked<K, V>>()
   /** Who → rows. */
   readonly #rows = new Map<string, Rows<K, V>>()
 
@@ -43,10 +43,10 @@ export class Shares<K, V> {
   note(owner: string, rows: Rows<K, V>): void {
     for (const [key] of this.of(owner)) this.#withdraw(owner, key)
     for (const [key, value] of rows) {
-      const text = textOf(key)
-      const row = this.#asked.get(text) ?? { key, by: new Map<string, V>() }
-      row.by.set(owner, value)
-      this.#asked.set(text, row)
+      const id = idOf(key)
+      const row = this.#asked.get(id)
+      if (row === undefined) this.#asked.set(id, new Asked(key, owner, value))
+      else row.put(owner, value)
     }
     if (rows.length === 0) this.#rows.delete(owner)
     else this.#rows.set(owner, rows)
@@ -69,14 +69,14 @@ export class Shares<K, V> {
     const strays: Findings['strays'] = []
     const missing = new Set(this.#asked.keys())
     await inSlices(await this.#table.map.lookupBatch(), ([key, value]) => {
-      const text = textOf(key)
-      const row = this.#asked.get(text)
-      missing.delete(text)
+      const id = idOf(key)
+      const row = this.#asked.get(id)
+      missing.delete(id)
       if (row === undefined) {
-        if (!this.#isAbsent(value)) strays.push({ name: text, remove: () => this.#write(key) })
-      } else if (textOf(value) !== textOf(this.#merged(row.by))) for (const owner of row.by.keys()) wronged.add(owner)
+        if (!this.#isAbsent(value)) strays.push({ name: textOf(key), remove: () => this.#write(key) })
+      } else if (!isSame(value, this.#merged(row))) for (const owner of row.owners()) wronged.add(owner)
     })
-    for (const text of missing) for (const owner of this.#asked.get(text)?.by.keys() ?? []) wronged.add(owner)
+    for (const id of missing) for (const owner of this.#asked.get(id)?.owners() ?? []) wronged.add(owner)
     return { wronged, strays }
   }
 
@@ -88,27 +88,77 @@ export class Shares<K, V> {
 
   #write(key: K): void {
     const { map, absent } = this.#table
-    const row = this.#asked.get(textOf(key))
-    if (row !== undefined) map.set(key, this.#merged(row.by))
+    const row = this.#asked.get(idOf(key))
+    if (row !== undefined) map.set(key, this.#merged(row))
     else if (absent !== undefined) map.set(key, absent)
     else map.delete(key)
   }
 
-  #merged(by: ReadonlyMap<string, V>): V {
-    return this.#table.merge(by.values())
+  #merged(row: Asked<K, V>): V {
+    return this.#table.merge(row.values())
   }
 
   #withdraw(owner: string, key: K): void {
-    const text = textOf(key)
-    const row = this.#asked.get(text)
-    row?.by.delete(owner)
-    if (row?.by.size === 0) this.#asked.delete(text)
+    const id = idOf(key)
+    if (this.#asked.get(id)?.withdraw(owner) === 'nobody') this.#asked.delete(id)
   }
 
   #isAbsent(value: V): boolean {
-    return this.#table.absent !== undefined && textOf(value) === textOf(this.#table.absent)
+    return this.#table.absent !== undefined && isSame(value, this.#table.absent)
   }
 }
+
+/** Who asks for a row, and for what. Most rows have one who does, so that a map for each would be most of the memory. */
+class Asked<K, V> {
+  readonly key: K
+  #owner: string
+  #value: V
+  #others: Map<string, V> | undefined
+
+  constructor(key: K, owner: string, value: V) {
+    this.key = key
+    this.#owner = owner
+    this.#value = value
+  }
+
+  put(owner: string, value: V): void {
+    if (owner === this.#owner) {
+      this.#value = value
+      return
+    }
+    this.#others ??= new Map()
+    this.#others.set(owner, value)
+  }
+
+  /** Tells whether anybody is left. */
+  withdraw(owner: string): 'nobody' | 'somebody' {
+    if (owner !== this.#owner) {
+      this.#others?.delete(owner)
+      return 'somebody'
+    }
+    const [next] = this.#others ?? []
+    if (next === undefined) return 'nobody'
+    ;[this.#owner, this.#value] = next
+    this.#others?.delete(this.#owner)
+    return 'somebody'
+  }
+
+  *owners(): Generator<string> {
+    yield this.#owner
+    if (this.#others !== undefined) yield* this.#others.keys()
+  }
+
+  *values(): Generator<V> {
+    yield this.#value
+    if (this.#others !== undefined) yield* this.#others.values()
+  }
+}
+
+/** By which a row is found. */
+const idOf = (key: unknown): unknown => (typeof key === 'object' ? textOf(key) : key)
+
+const isSame = (one: unknown, other: unknown): boolean =>
+  typeof one === 'object' ? textOf(one) === textOf(other) : one === other
 
 /** Keys and values are numbers, texts and flat objects of them, always made with the same fields in the same order. */
 const textOf = (value: unknown): string => JSON.stringify(value)

@@ -23,9 +23,10 @@ export function struct<T extends object>(name: string, size: number, fields: Fie
       for (const field of names) fields[field][1].encode(into, at + fields[field][0], value[field])
     },
     decode(from, at) {
-      const entries = names.map((field) => [field, fields[field][1].decode(from, at + fields[field][0])])
+      const value: Partial<T> = {}
+      for (const field of names) value[field] = fields[field][1].decode(from, at + fields[field][0])
       // Every field of T has just been read by the codec of its type.
-      return Object.fromEntries(entries) as T
+      return value as T
     },
   }
 }

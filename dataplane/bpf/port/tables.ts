@@ -57,8 +57,12 @@ export const sharedTables = (maps: PortMaps) => ({
   netOfMac: new Shares<string, number>({
     map: maps.netOfMac,
     merge: (nets) => {
-      const [one = 0, ...others] = new Set(nets)
-      return others.length === 0 ? one : MAC_AMBIGUOUS
+      let one: number | undefined
+      for (const net of nets) {
+        if (one !== undefined && one !== net) return MAC_AMBIGUOUS
+        one = net
+      }
+      return one ?? 0
     },
   }),
   addresses: new Shares<AddressKey, AddressRow>({ map: maps.addresses, merge: theOne }),

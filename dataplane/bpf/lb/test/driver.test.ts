@@ -174,15 +174,15 @@ t.test('a change that fails in the middle leaves nothing behind', async (t) => {
   const table = new VipTable(maps)
   for (const standing of await standingIn(maps)) table.adopt(standing)
   const before = [await observe(), await rows()]
-  const { swap } = maps.rings
-  maps.rings.swap = () => Promise.reject(new KernelRefusal('no memory'))
+  const { updateBatch } = maps.rings
+  maps.rings.updateBatch = () => Promise.reject(new KernelRefusal('no memory'))
   const other = vip({ id: 'other', key: 'lb/vip/other', port: 0, backends: [backend(1, { port: 0 })] })
   const more = { ...first, backends: [backend(1), backend(2)] }
   for (const entry of [other, more]) {
     await t.rejects(table.put(entry), { message: 'no memory' })
     t.same([await observe(), await rows()], before)
   }
-  maps.rings.swap = swap
+  maps.rings.updateBatch = updateBatch
   await table.put(more)
   t.same(await observe(), [more])
   await table.put(first)
