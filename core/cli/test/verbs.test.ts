@@ -190,7 +190,7 @@ t.test('rules trace, and rules list with counters', async (t) => {
   t.match(await json(`${flow} --dport 22`), { decided_by: 'rule', id: 1, action: 'drop', rule: { dest_port: 22 } })
   t.match(await ctl(`${flow} --proto 47`), { code: 0, out: /^decided by +the default action\naction +accept\njudge/ })
   await ctl('rules default deny')
-  t.match(await ctl(`${flow} --dport 7070`), { out: /\naction +drop\nspared +when addressed to this node\n/ })
+  t.match(await ctl(`${flow} --dport 7070`), { out: /\naction +drop\nspared +no\n/ })
   t.match(await ctl('rules trace --src 10.0.0.1'), { code: 2, err: /--dst/ })
   t.match(await ctl(`${flow} --dport x`), { code: 2 })
   t.match(await ctl(`${flow} --proto gre`), { code: 1, err: /proto: must be tcp, udp, icmp or a number/ })
