@@ -75,6 +75,8 @@ export async function live(t: Scope, options: Omit<AgentOptions, 'ns'> = {}, cer
 function restLine(t: Scope, localAddress: string, ca: string): RestLine {
   const line = new https.Agent({ keepAlive: true, maxSockets: 1, ca, localAddress })
   t.teardown(() => line.destroy())
+  // Not `reusedSocket`: a request that had to wait for the one before to let go of the connection says false.
+  let connection: unknown
   return async (method, path, body, token = TOKEN) => {
     const json = body === undefined ? undefined : JSON.stringify(body)
     const headers = {
@@ -84,13 +86,15 @@ function restLine(t: Scope, localAddress: string, ca: string): RestLine {
     const request = https.request({ host: NODE, port: PORTS.rest, agent: line, method, path, headers })
     request.end(json)
     const [response] = await once(request, 'response')
+    const kept = request.socket === connection
+    connection = request.socket
     let text = ''
     for await (const part of response.setEncoding('utf8')) text += part
     return {
       status: response.statusCode,
       headers: response.headers,
       body: JSON.parse(text),
-      kept: request.reusedSocket,
+      kept,
     }
   }
 }
