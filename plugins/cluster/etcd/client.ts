@@ -73,6 +73,7 @@ const CALL_MS = 2000
 const MEMBERSHIP_MS = 5000
 const DEFRAGMENT_MS = 60_000
 const MAX_MESSAGE = 64 << 20
+const LEADER_CHANGED = /leader changed/
 
 type Service = 'KV' | 'Watch' | 'Lease' | 'Cluster' | 'Maintenance'
 type Callback = (error: ServiceError | null, answer: unknown) => void
@@ -167,7 +168,14 @@ export async function openEtcd({ port, node, ...tls }: EtcdTarget): Promise<Etcd
 
   async function range(key: Buffer, end: Buffer | undefined, { revision, limit, local = false, ms }: RangeOptions) {
     const request = { key, range_end: end, revision, limit, serializable: local }
-    const answer = await call<Headed & { kvs: RawKeyValue[]; more: boolean }>('KV', 'Range', request, ms, local)
+    const until = performance.now() + (ms ?? CALL_MS)
+    const ask = () => call<Headed & { kvs: RawKeyValue[]; more: boolean }>('KV', 'Range', request, ms, local)
+    // It has read nothing, and the new leader may be asked at once (ErrLeaderChanged).
+    const askedAgain = (error: unknown) => {
+      if (!(error instanceof EtcdError) || !LEADER_CHANGED.test(error.message) || performance.now() > until) throw error
+      return ask()
+    }
+    const answer = await ask().catch(askedAgain)
     return { kvs: answer.kvs.map(keyValue), more: answer.more, revision: Number(answer.header.revision) }
   }
 
