@@ -191,7 +191,7 @@ async function stalls(t: Scope, report: Report): Promise<void> {
 async function loadModules(nodes: readonly ClusterNode[], report: Report): Promise<void> {
   const [n1, ...others] = nodes as [ClusterNode, ...ClusterNode[]]
   await Promise.all(nodes.map(stall))
-  const { id } = await call(n1, 'POST', '/control/v1/cluster/join-codes', {})
+  const made = await call(n1, 'POST', '/control/v1/cluster/join-codes', {})
   const figure = (node: ClusterNode, value: number) => {
     report({
       figure: `first_time_stall_${node.id}`,
@@ -208,7 +208,7 @@ async function loadModules(nodes: readonly ClusterNode[], report: Report): Promi
     await alone(node)
   }
   // Whoever has given a code out waits for the node that brings it.
-  await call(n1, 'DELETE', `${P}/cluster/join-codes/${id}`)
+  await call(n1, 'DELETE', `${P}/cluster/join-codes/${(made.join_code as { id: string }).id}`)
   await alone(n1)
 }
 
