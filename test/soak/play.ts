@@ -202,7 +202,7 @@ export class Player {
     this.#dying = undefined
     await this.node.agent.restart()
     await over()
-    await this.#booted(this.#open?.effects.map(({ of }) => of) ?? [])
+    await this.#booted(['upkeep', ...(this.#open?.effects.map(({ of }) => of) ?? [])])
   }
 
   async #across(what: string, work: () => Promise<void>): Promise<void> {

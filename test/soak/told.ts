@@ -62,7 +62,7 @@ export class Told {
 }
 
 const TENANCY = ['networks', 'dhcp', 'billing', 'macbind', 'vxlan', 'vlan', 'bandwidth', 'firewall', 'dns', 'l2']
-/** The areas whose objects a change of a collection may concern; those of other collections have none in the kernel. */
+/** The areas, or parts of them, whose objects a change of a collection may concern; those of other collections have none in the kernel. */
 const CONCERNED: Readonly<Record<string, readonly string[]>> = {
   ...Object.fromEntries(
     ['tenants', 'networks', 'endpoints', 'machines', 'ranges', 'billing'].map((of) => [of, TENANCY]),
@@ -82,6 +82,8 @@ const CONCERNED: Readonly<Record<string, readonly string[]>> = {
   ),
   // The responder of another build begins with nothing, while the former one goes on (dataplane/responder/driver.ts).
   upgrade: ['dns', 'dhcp'],
+  // Pairs of devices that nothing lies on any longer go by themselves a moment later (plugins/bandwidth/upkeep.ts).
+  upkeep: ['bandwidth/link'],
   floats: ['float'],
   gateway: ['gateway'],
   bridges: ['l2'],
@@ -91,6 +93,6 @@ const CONCERNED: Readonly<Record<string, readonly string[]>> = {
 
 /** Whatever a pass found that a change of these collections, interrupted by a kill, cannot have left. */
 export function unexplained({ found }: Pass, collections: readonly string[]): string[] {
-  const areas = new Set(collections.flatMap((of) => CONCERNED[of] ?? []))
-  return found.filter((one) => !areas.has(one.slice(0, one.indexOf('/'))))
+  const concerned = collections.flatMap((of) => CONCERNED[of] ?? [])
+  return found.filter((one) => !concerned.some((part) => one.startsWith(`${part}/`)))
 }
