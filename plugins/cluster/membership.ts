@@ -213,9 +213,9 @@ export async function leave(etcd: Etcd, { self }: Place): Promise<void> {
   }
 }
 
-/** What etcd still says of members that it has forgotten. */
+/** Forgets what etcd still says of members that it has forgotten, and that one of them came last. */
 export async function forgetOthers(etcd: Etcd, self: string): Promise<void> {
   const { kvs } = await etcd.range(MEMBERS)
   const others = kvs.map(({ key }) => partsOf(key, MEMBERS)[0] ?? '').filter((node) => node !== self)
-  await etcd.txn([], [removeAll(LIVE), ...others.flatMap((node) => keysAbout(node).map(remove))])
+  await etcd.txn([], [removeAll(LIVE), remove(META.came), ...others.flatMap((node) => keysAbout(node).map(remove))])
 }

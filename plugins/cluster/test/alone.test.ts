@@ -1,18 +1,20 @@
 import '../../../test/inside.ts'
+import { setTimeout as delay } from 'node:timers/promises'
 import { sql } from 'drizzle-orm'
 import t from 'tap'
 import { requireRoot } from '../../../test/netns.ts'
-import { enter, makeParent, startNode, statusOf, until, untilSame } from './node.ts'
+import { enter, makeParent, POLL_MS, startNode, statusOf, until, untilSame } from './node.ts'
 
 requireRoot(t)
 
 t.test(
   'a node that is left without a majority reads on, refuses changes, and goes on alone when told so',
   async (t) => {
-    const [a, b] = await Promise.all([startNode(t, 1), startNode(t, 2)])
+    const [a, b, c] = await Promise.all([startNode(t, 1), startNode(t, 2), startNode(t, 3)])
     await a.change(makeParent('shared'))
     await a.engine.found()
-    await enter(a, b)
+    for (const node of [b, c]) await enter(a, node)
+    await c.engine.quit()
     await a.built.agent.close()
     await until(() => b.engine.standing()?.writable === false, 'it knows')
     const since = performance.now()
@@ -23,9 +25,11 @@ t.test(
     t.equal(await statusOf(b.engine.quit()), 503)
     await b.engine.recover()
     await b.change(makeParent('alone'))
+    await delay(3 * POLL_MS)
     t.same(
       b.engine.standing()?.members.map(({ id }) => id),
       ['n2'],
+      'a cluster of one, whoever came last before',
     )
     await b.restart()
     await until(() => b.engine.standing()?.writable, 'it leads itself')

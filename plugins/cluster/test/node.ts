@@ -35,6 +35,8 @@ export interface TestNode {
 
 /** Long, because a machine under load may take its time; whatever waits, waits for the thing itself. */
 const LONG_MS = 60_000
+/** How often these nodes look at how the cluster stands. */
+export const POLL_MS = 200
 
 export async function until<T>(look: () => T | Promise<T>, what: string): Promise<NonNullable<T>> {
   for (const end = performance.now() + LONG_MS; ; await new Promise((resolve) => setTimeout(resolve, 20))) {
@@ -96,7 +98,7 @@ export async function startNode(t: Scope, index: number): Promise<TestNode> {
       routes() {},
       replicator(context) {
         const own = { self: `n${index}`, address: () => address, peerPort: 7074, clientPort: 7080 + index }
-        engine = openEngine(context, { ...own, stateDir, pollMs: 200 })
+        engine = openEngine(context, { ...own, stateDir, pollMs: POLL_MS })
         return engine.replicator
       },
       async start() {
