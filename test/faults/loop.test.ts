@@ -60,8 +60,8 @@ t.test('D101 one is removed, and has all there was', async (t) => {
     return difference(nodes) === undefined
   })
   const before = rowsAt(n3)
-  for (const node of [n1, n2]) write(node)
   succeeded(await n1.agent.call('DELETE', `${P}/cluster/members/n3`))
+  for (const node of [n1, n2]) write(node)
   await alone(n3)
   for (const [name, rows] of before) t.ok(rowsAt(n3).get(name)?.length || rows.length === 0, name)
   await complete([n1, n2])

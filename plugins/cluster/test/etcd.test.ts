@@ -95,6 +95,7 @@ t.test('etcd understands what the words say', async (t) => {
     const large = await etcd.txn(
       [],
       Array.from({ length: 60 }, (_, n) => put(`/g/${n}`, long)),
+      30_000,
     )
     const small = await etcd.txn([], [remove('/g/1')])
     await until(() => told.length >= 2, 'both')
@@ -140,7 +141,7 @@ t.test('a full database takes changes again after upkeep', async (t) => {
   const value = 'z'.repeat(1 << 20)
   let refused = ''
   for (let n = 0; n < 100 && refused === ''; n++) {
-    await etcd.txn([], [put('/a', value)]).catch((error: Error) => {
+    await etcd.txn([], [put('/a', value)], 30_000).catch((error: Error) => {
       refused = error.message
     })
   }

@@ -54,7 +54,7 @@ t.test('a member whose store is ahead of the cluster takes everything over anew'
   b.edit("update trial_parents set name = 'never'")
   b.edit('update cluster_self set revision = revision + 1000')
   await b.start()
-  await until(() => b.engine.standing()?.writable, 'there is a majority again')
+  for (const node of [a, b]) await until(() => node.engine.standing()?.writable, 'there is a majority again')
   await a.change(makeParent('after'))
   await untilSame([a, b])
   t.match(b.rows(), 'kept')

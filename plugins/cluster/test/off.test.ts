@@ -29,7 +29,7 @@ t.test('areas that were off', async (t) => {
   await t.test('an area that is on again has what it missed', async (t) => {
     await b.built.agent.close()
     await b.start('trial')
-    await until(() => b.engine.standing()?.writable, 'it follows')
+    for (const node of [a, b]) await until(() => node.engine.standing()?.writable, 'it follows')
     await a.change((tx) => void tx.run(sql`update trial_parents set name = 'changed' where name = 'changes'`))
     await a.change((tx) => void tx.run(sql`delete from trial_parents where name = 'goes'`))
     await a.change(makeParent('comes'))
