@@ -65,14 +65,25 @@ export async function open(
   if (stdin === null || stdout === null) throw new TypeError('both are pipes')
   stdin.on('error', () => {})
   const lines = createInterface({ input: stdout })
-  const closed = new AbortController()
-  lines.once('close', () => closed.abort())
+  let closed = false
+  lines.once('close', () => {
+    closed = true
+  })
+  // Not by AbortSignal.any: Node 20 may collect a timeout that nothing else refers to, and it never comes.
   const next = async (within: number) => {
-    const signal = AbortSignal.any([AbortSignal.timeout(within), closed.signal])
-    return once(lines, 'line', { signal }).then(
-      ([line]) => String(line),
-      () => undefined,
-    )
+    if (closed) return undefined
+    const over = new AbortController()
+    const end = () => over.abort()
+    const timer = setTimeout(end, within)
+    lines.once('close', end)
+    try {
+      return String((await once(lines, 'line', { signal: over.signal }))[0])
+    } catch {
+      return undefined
+    } finally {
+      clearTimeout(timer)
+      lines.off('close', end)
+    }
   }
   // Node itself takes its time to start; a refused connection ends the process at once.
   if ((await next(ms + 2000)) === undefined) {
