@@ -24,14 +24,19 @@ function random(seed: number): () => number {
   }
 }
 
-/** Answers every datagram, and counts on the other side those that stayed without an answer. */
-const ECHO = `const s = require('node:dgram').createSocket('udp4'); s.on('message', (m, r) => s.send(m, r.port, r.address));
+/**
+ * Answers every datagram, and counts on the other side those that stayed without an answer. The buffers are large: what these
+ * programs do not read in time while they wait for the processor is no loss of the node's.
+ */
+const ECHO = `const s = require('node:dgram').createSocket({ type: 'udp4', recvBufferSize: 1 << 20 }); s.on('message', (m, r) => s.send(m, r.port, r.address));
 s.bind(9000, '10.77.2.2', () => console.log('listening'))`
-const PROBE = `const s = require('node:dgram').createSocket('udp4'); let sent = 0, open = new Set(), lost = 0
+const PROBE = `const s = require('node:dgram').createSocket({ type: 'udp4', recvBufferSize: 1 << 20 }); let sent = 0, open = new Set(), lost = 0
 s.on('message', (m) => open.delete(Number(m)))
 s.bind(9001, '10.77.1.2', () => { console.log('probing'); setInterval(() => { open.add(sent); s.send(String(sent++), 9000, '10.77.2.2') }, 2) })
-process.on('SIGUSR2', () => { const asked = new Set(open); setTimeout(() => { for (const n of asked) if (open.delete(n)) lost++
-  console.log(JSON.stringify({ sent, lost })) }, 200) })`
+process.on('SIGUSR2', () => { const asked = [...open], until = Date.now() + 10_000
+  const clock = setInterval(() => { if (asked.some((n) => open.has(n)) && Date.now() < until) return
+    clearInterval(clock); for (const n of asked) if (open.delete(n)) lost++
+    console.log(JSON.stringify({ sent, lost })) }, 20) })`
 
 async function line(child: ChildProcess): Promise<string> {
   if (child.stdout === null) throw new Error('no stdout')

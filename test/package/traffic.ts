@@ -7,15 +7,16 @@ import { createInterface, type Interface } from 'node:readline'
 import type { Netns } from '../netns.ts'
 
 /** An answer may take so long on a machine under load. */
-const PATIENCE_MS = 3000
+const PATIENCE_MS = 10_000
 
+/** Their buffers are large: what a program that has to wait for the processor does not read in time is no loss of the node's. */
 const ECHO = `const [port] = process.argv.slice(1)
-const socket = require('node:dgram').createSocket('udp4')
+const socket = require('node:dgram').createSocket({ type: 'udp4', recvBufferSize: 1 << 20 })
 socket.on('message', (bytes, { port, address }) => socket.send(bytes, port, address))
 socket.bind(Number(port), () => console.log('listening'))`
 
 const PROBE = `const [host, port, patience] = process.argv.slice(1)
-const socket = require('node:dgram').createSocket('udp4')
+const socket = require('node:dgram').createSocket({ type: 'udp4', recvBufferSize: 1 << 20 })
 let sent = 0, answered = 0
 const open = new Map()
 socket.on('message', (bytes) => { if (open.delete(Number(bytes))) answered++ })
