@@ -13,7 +13,8 @@ import { VERSION } from '../core/version.ts'
 import { body, code, escaped, inline, term } from './man/roff.ts'
 
 const ROOT = join(import.meta.dirname, '..', '..')
-const OUT = join(ROOT, 'build/man')
+/** Into another folder with its path as the argument: who packs the pages does not share one. */
+const OUT = process.argv[2] ?? join(ROOT, 'build/man')
 
 /** Page → its text. @param root of the repository, with `build` in it */
 export async function manual(root = ROOT): Promise<Map<string, string>> {
@@ -124,7 +125,7 @@ function areaPage(area: string, readme: string): string {
 }
 
 if (import.meta.filename === process.argv[1]) {
-  rmSync(OUT, { recursive: true, force: true })
+  if (process.argv[2] === undefined) rmSync(OUT, { recursive: true, force: true })
   mkdirSync(OUT, { recursive: true })
   for (const [name, text] of await manual()) writeFileSync(join(OUT, name), text)
 }

@@ -130,10 +130,15 @@ function companions(): [string, Buffer][] {
   const found: [string, Buffer][] = []
   const maker = 'build/scripts/man.js'
   if (existsSync(join(ROOT, maker))) {
-    run(maker)
-    for (const page of files(join(ROOT, 'build/man'))) {
-      const content = readFileSync(join(ROOT, 'build/man', page))
-      found.push([`usr/share/man/man${page.at(-1)}/${page}.gz`, compressed(content)])
+    const pages = mkdtempSync(join(tmpdir(), 'stratum-man-'))
+    try {
+      run(maker, pages)
+      for (const page of files(pages)) {
+        const content = readFileSync(join(pages, page))
+        found.push([`usr/share/man/man${page.at(-1)}/${page}.gz`, compressed(content)])
+      }
+    } finally {
+      rmSync(pages, { recursive: true })
     }
   }
   for (const [shell, to] of Object.entries(COMPLETIONS)) {
