@@ -119,7 +119,10 @@ t.test('events-06 the agent stops at once though there are tails, and they end w
   await add()
   const { id } = JSON.parse(await machine.line())
   t.same(ids([await replayed.line()]), [id])
+  const begun = Date.now()
   t.equal(await kill('SIGTERM'), 0)
+  const took = Date.now() - begun
+  t.ok(took < 4500, `${took} ms, where what is in flight may take 5000`)
   const err = `stratumctl: the agent stops; to go on from here: --since ${id}\n`
   t.same(await replayed.end(), { code: 3, lines: [], err })
   t.match(await people.end(), { code: 3, err: /^stratumctl: the agent stops; / })
