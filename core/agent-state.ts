@@ -10,12 +10,13 @@ const TICK_MS = 1000
 const FAREWELL_MS = 1000
 
 /** Everything that is amiss, in sentences. */
-export const amiss = (agent: Pick<Agent, 'troubles' | 'cautions'>): string[] => [
+export const amiss = (agent: Pick<Agent, 'troubles' | 'cautions' | 'ignored'>): string[] => [
   ...agent.troubles(),
   ...agent.cautions.values(),
+  ...agent.ignored(),
 ]
 
-export const stateOf = (agent: Pick<Agent, 'troubles' | 'cautions'>): 'running' | 'degraded' =>
+export const stateOf = (agent: Pick<Agent, 'troubles' | 'cautions' | 'ignored'>): 'running' | 'degraded' =>
   amiss(agent).length > 0 ? 'degraded' : 'running'
 
 /**

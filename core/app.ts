@@ -6,11 +6,10 @@ import { join } from 'node:path'
 import type { FastifyBaseLogger, FastifyInstance, RouteOptions } from 'fastify'
 import type { KernelOptions } from '../dataplane/kernel.ts'
 import type { Plane } from '../dataplane/plane.ts'
-import type { AreaContext, AreaPlugin, Stop } from './area.ts'
+import { type AreaContext, type AreaPlugin, type Stop, startArea } from './area.ts'
 import {
   type AreaStates,
   areaStates,
-  checkDisabled,
   chosenPlugins,
   inOrder,
   ownersOf,
@@ -18,12 +17,11 @@ import {
   skeletonOf,
   turnOffUnsupported,
 } from './areas.ts'
-import { type MutableConfig, openConfig } from './config.ts'
+import type { MutableConfig } from './config.ts'
 import type { Credentials } from './gates/bearer.ts'
 import { openBlockNews } from './gates/block-news.ts'
 import { GATES, type Gates, openGates } from './gates/index.ts'
 import { type Health, openHealth } from './health.ts'
-import { CORE_KEYS } from './keys.ts'
 import { hardwareId } from './licence/hardware.ts'
 import { type InstalledLicence, openLicence } from './licence/installed.ts'
 import { type LicenceNews, openLicenceNews } from './licence/news.ts'
@@ -35,6 +33,7 @@ import { sourceOf } from './observe/reading.ts'
 import { type OperatorKeys, openOperatorKeys } from './operator-keys.ts'
 import { collectionsOf, type Replicator } from './replication.ts'
 import { NO_SERVICES, type Services } from './services.ts'
+import { openSettings, type Settings } from './settings.ts'
 import { type Announce, openAnnouncer } from './state/announce.ts'
 import { type DeclaredEvent, declaredEvents } from './state/core-events.ts'
 import { type Drift, openDrift } from './state/drift.ts'
@@ -42,7 +41,7 @@ import { type Outbox, openOutbox } from './state/events.ts'
 import { lockState } from './state/lock.ts'
 import { loadMarks, storeMarks } from './state/marks.ts'
 import { openPipeline, type Pipeline } from './state/mutate.ts'
-import { type Overrides, openOverrides } from './state/overrides.ts'
+import { type Overrides, openOverridesAnyhow } from './state/overrides.ts'
 import { openStore, type Store } from './state/store.ts'
 import { type WatchedStore, watchStore } from './state/watched.ts'
 import { mountAreas } from './transport/areas.ts'
@@ -61,7 +60,7 @@ export interface BuildOptions {
   log: FastifyBaseLogger
   /** Its `lock` is the file that processes of the plane must keep open while they touch the kernel. */
   openPlane: (
-    options: Required<Omit<KernelOptions, 'bpfDir' | 'responderSocket' | 'frr' | 'classifier' | 'balancer'>>,
+    options: Required<Omit<KernelOptions, 'bpfDir' | 'responderSocket' | 'frr' | 'classifier' | 'balancer' | 'attach'>>,
   ) => Promise<Plane>
   /** Test seams: the clock, the store, areas that have no folder, and the names of those that shall be loaded. */
   now?: () => Date
@@ -75,6 +74,8 @@ export interface BuildOptions {
 export interface Agent extends Health, Pick<AreaContext, 'plane' | 'now' | 'members' | 'elsewhere'> {
   app: FastifyInstance
   config: MutableConfig
+  /** Settings that are stored and not followed, each with the way out. */
+  ignored: Settings['ignored']
   overrides: Overrides
   credentials: Credentials
   operatorKeys: OperatorKeys
@@ -114,18 +115,11 @@ const PLUGINS = join(import.meta.dirname, '..', 'plugins')
 export async function build(options: BuildOptions): Promise<Agent> {
   const { stateDir, log, now = () => new Date() } = options
   const lock = await lockState(stateDir)
-  const overrides = openOverrides(join(stateDir, 'overrides.json'))
+  const overrides = openOverridesAnyhow(join(stateDir, 'overrides.json'))
 
   const plugins = await chosenPlugins(PLUGINS, options)
   const areas = inOrder(plugins.map(({ area }) => area))
-  const config = openConfig(Object.assign({}, CORE_KEYS, ...areas.map((area) => area.config ?? {})), {
-    file: options.configFile,
-    copy: join(stateDir, 'panel.json.last'),
-    overrides: () => overrides.read().config,
-    environment: options.environment,
-  })
-  const disabled = new Set(config.list('disabled_areas'))
-  checkDisabled(areas, disabled)
+  const { config, disabled, ignored } = openSettings(areas, { ...options, overrides })
   const states = areaStates(areas)
   for (const { name } of areas) if (disabled.has(name)) states.turnOff(name, 'disabled by disabled_areas')
 
@@ -152,6 +146,7 @@ export async function build(options: BuildOptions): Promise<Agent> {
   const members: AreaContext['members'] = new Set()
   const elsewhere = openElsewhere({ config, gates: () => gates, app: () => app })
   const ailments = new Map<string, string>()
+  const cautions: Health['cautions'] = new Map()
   const collections = collectionsOf(enabled.values())
   let replicator: Replicator | undefined
   const contextOf = (area: string): AreaContext => ({
@@ -172,6 +167,7 @@ export async function build(options: BuildOptions): Promise<Agent> {
     keys: credentials.keys,
     members,
     elsewhere,
+    cautions: (what) => void (what === undefined ? cautions.delete(area) : cautions.set(area, what)),
     ails: (reason) => void (reason === undefined ? ailments.delete(area) : ailments.set(area, reason)),
   })
   const troubles = new Map<string, string>()
@@ -241,6 +237,7 @@ export async function build(options: BuildOptions): Promise<Agent> {
   const agent: Agent = {
     app,
     config,
+    ignored,
     overrides,
     credentials,
     operatorKeys,
@@ -258,7 +255,7 @@ export async function build(options: BuildOptions): Promise<Agent> {
     now,
     startedAt: now(),
     version: VERSION,
-    ...openHealth({ kernel: troubles, ailments, store, plane, states }),
+    ...openHealth({ kernel: troubles, ailments, cautions, store, plane, states }),
     announce,
     licenceNews: openLicenceNews({ licence, announce, read: store.read, log }),
     routes: [],
@@ -292,7 +289,8 @@ export async function build(options: BuildOptions): Promise<Agent> {
   // A pass that failed has been logged, is shown, and is tried again.
   await pipeline.exclusively(() => drift.bring('boot')).catch(() => {})
   for (const area of enabled.values()) {
-    const stop = await area.start?.(contextOf(area.name))
+    // An area that cannot start costs what it does, not the node.
+    const stop = await startArea(area, contextOf(area.name))
     if (stop) stops.push(stop)
   }
   if (options.clock === undefined) stops.push(drift.start())

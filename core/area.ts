@@ -122,6 +122,8 @@ export interface AreaContext {
   elsewhere: Elsewhere
   /** Says why the area does not do its work, though it is on; undefined once it does. Told by gRPC health. */
   ails(reason: string | undefined): void
+  /** Says what the operator should put right though the area does its work; undefined once that is done. Told by status and doctor. */
+  cautions(what: string | undefined): void
 }
 export type Stop = () => Promise<void> | void
 
@@ -239,6 +241,17 @@ export function defineArea(url: string, area: Area): AreaPlugin {
     ...(area.needs && { dependencies: [...area.needs] }),
   })
   return Object.assign(wrapped, { area: { ...area, dir: dirname(fileURLToPath(url)) } })
+}
+
+/** Starts an area. What fails is logged, told as an ailment of the area, and nothing else. */
+export async function startArea(area: Area, context: AreaContext): Promise<Stop | undefined> {
+  try {
+    return await area.start?.(context)
+  } catch (error) {
+    context.log.error({ err: error }, 'the area could not start')
+    context.ails(`${area.name} could not start: ${(error as Error).message}; see the log of stratumd`)
+    return undefined
+  }
 }
 
 declare module 'fastify' {

@@ -64,12 +64,22 @@ export function inOrder(areas: readonly LoadedArea[]): LoadedArea[] {
   return [...done]
 }
 
-/** Refuses a configuration that switches off what another, enabled area needs. */
-export function checkDisabled(areas: readonly LoadedArea[], disabled: ReadonlySet<string>): void {
-  for (const area of areas) {
-    const missing = disabled.has(area.name) ? undefined : area.needs?.find((name) => disabled.has(name))
-    if (missing) throw new Error(`disabled_areas: ${missing} is needed by ${area.name}; disable both or neither`)
-  }
+/** Why the areas called `names` cannot be off together: there is no such area, or another that is on needs one of them. */
+export function whyNotDisabled(areas: readonly LoadedArea[], names: readonly string[]): string[] {
+  const disabled = new Set(names)
+  const unknown = names.filter((name) => !areas.some((area) => area.name === name))
+  const there = () =>
+    areas
+      .map(({ name }) => name)
+      .sort()
+      .join(', ')
+  return [
+    ...unknown.map((name) => `no area is called ${name} (there are ${there()})`),
+    ...areas.flatMap((area) => {
+      const missing = disabled.has(area.name) ? undefined : area.needs?.find((name) => disabled.has(name))
+      return missing === undefined ? [] : [`${missing} is needed by ${area.name}; disable both or neither`]
+    }),
+  ]
 }
 
 export function areaStates(areas: readonly LoadedArea[]): AreaStates {

@@ -8,6 +8,13 @@ export interface ConfigKey {
   default: string
   /** Says what is wrong with a value, or nothing. */
   check?: (value: string) => string | undefined
+  /**
+   * What else must hold when an operator sets it on this node, where that can be looked up: `refused` says what is wrong with it,
+   * `remark` what should be known. `stored` tells other keys as they are stored now. Not asked of values that are stored already.
+   */
+  whenSet?: (value: string, stored: (key: string) => string) => { refused?: string; remark?: string }
+  /** It guards the network services: should its value be unusable when the agent starts, they stay off. Others are ignored then. */
+  guards?: true
   /** `now`: a changed value takes effect at once; `restart`: at the next start of the agent. */
   effective: 'now' | 'restart'
   summary: string
@@ -45,6 +52,12 @@ export interface ConfigSources {
 export interface MutableConfig extends Config {
   /** Says what is wrong with `value` for `key`, or nothing. */
   problem(key: string, value: string): string | undefined
+  /** What an operator should know who sets `key` to `value`, or nothing. */
+  remark(key: string, value: string): string | undefined
+  /** The values that are stored and ignored, each with its place and the way out. */
+  ignored(): string[]
+  /** Why the network services must stay off: what should have guarded them could not be used at the start. */
+  closed(): string | undefined
   /**
    * Reads the sources again and tells the listeners which keys now differ. Rejects when one of them failed.
    * A panel's file that cannot be used changes nothing; see `fileProblem`.
@@ -64,47 +77,62 @@ const PATH_KEYS = new Set(['tls_key', 'license_trusted_keys'])
 /** True when `config set` must refuse the name: credentials never travel through it. */
 export const isCredentialKey = (key: string): boolean => CREDENTIAL.test(key) && !PATH_KEYS.has(key)
 
-export function openConfig(keys: ConfigKeys, sources: ConfigSources): MutableConfig {
+export function openConfig(table: ConfigKeys, sources: ConfigSources): MutableConfig {
+  // Keys of files and paths come from outside.
+  const keys: Keys = new Map(Object.entries(table))
   const listeners = new Set<(key: string) => unknown>()
   const detected = new Map<string, string>()
   const panel = openPanelFile(sources.file, sources.copy, (values) => {
-    for (const [key, raw] of Object.entries(values)) textOf(keys, key, raw, sources.file)
+    for (const [key, raw] of Object.entries(values)) {
+      const { wrong } = keys.has(key) ? readValue(keys, key, raw) : {}
+      if (wrong !== undefined) throw new ConfigError(`${sources.file}: ${key}: ${wrong}`)
+    }
   })
-  const read = () => resolve(keys, sources, Object.fromEntries(detected), panel.values())
+  const read = () => resolve(keys, sources, detected, panel.values())
   const booted = read()
+  const closed = panel.lost()
+    ? `${panel.problem()}; correct the file and restart stratumd`
+    : booted.ignored.find(({ key }) => keys.get(key)?.guards)?.text
   let current = booted
 
   const value = (key: string): string => {
-    const definition = keys[key]
+    const definition = keys.get(key)
     if (definition === undefined) throw new ConfigError(`unknown configuration key: ${key}`)
-    return (definition.effective === 'restart' ? booted : current).get(key)?.value ?? definition.default
+    return (definition.effective === 'restart' ? booted : current).values.get(key)?.value ?? definition.default
   }
+  const stored = (key: string): string => current.values.get(key)?.value ?? keys.get(key)?.default ?? ''
 
   const config: MutableConfig = {
     text: value,
-    stored: (key) => current.get(key)?.value ?? keys[key]?.default ?? '',
+    stored,
     int: (key) => Number(value(key)),
     flag: (key) => value(key) === 'on',
     list: (key) => splitList(value(key)),
-    source: (key) => current.get(key)?.source ?? 'default',
-    effective: (key) => keys[key]?.effective ?? 'restart',
-    keys: () => Object.keys(keys),
+    source: (key) => current.values.get(key)?.source ?? 'default',
+    effective: (key) => keys.get(key)?.effective ?? 'restart',
+    keys: () => [...keys.keys()],
     onChange(listener) {
       listeners.add(listener)
       return () => void listeners.delete(listener)
     },
     problem(key, text) {
-      const definition = keys[key]
+      const definition = keys.get(key)
       if (definition === undefined) return `unknown configuration key: ${key}`
-      return definition.check?.(text)
+      return definition.check?.(text) ?? definition.whenSet?.(text, stored).refused
     },
+    remark: (key, text) => keys.get(key)?.whenSet?.(text, stored).remark,
+    ignored: () => current.ignored.map(({ text }) => text),
+    closed: () => closed,
     async reload() {
       const before = current
       panel.refresh()
       current = read()
-      const changed = Object.keys(keys).filter(
-        (key) => keys[key]?.effective === 'now' && before.get(key)?.value !== current.get(key)?.value,
-      )
+      const changed = config
+        .keys()
+        .filter(
+          (key) =>
+            keys.get(key)?.effective === 'now' && before.values.get(key)?.value !== current.values.get(key)?.value,
+        )
       // Each is told, whatever another makes of it: a tightened allow-list must hold even if the kernel refuses something.
       const told = changed.flatMap((key) => Array.from(listeners, async (listener) => listener(key)))
       const failed = (await Promise.allSettled(told)).find((outcome) => outcome.status === 'rejected')
@@ -125,41 +153,50 @@ export const splitList = (text: string): string[] =>
     .map((part) => part.trim())
     .filter((part) => part !== '')
 
-type Resolved = Map<string, { value: string; source: Source }>
+type Keys = ReadonlyMap<string, ConfigKey>
 
+interface Resolved {
+  values: Map<string, { value: string; source: Source }>
+  /** What cannot be used, and is as if it were not there. */
+  ignored: { key: string; text: string }[]
+}
+
+/** Values of the file are checked by whoever reads it: it is taken as a whole. */
 function resolve(
-  keys: ConfigKeys,
+  keys: Keys,
   { file, overrides, environment }: ConfigSources,
-  detected: Readonly<Record<string, string>>,
+  detected: ReadonlyMap<string, string>,
   panel: PanelValues,
 ): Resolved {
-  const resolved: Resolved = new Map()
-  const take = (source: Source, values: Readonly<Record<string, unknown>>, where: string) => {
-    for (const [key, raw] of Object.entries(values)) {
-      const text = textOf(keys, key, raw, where)
-      if (text !== undefined) resolved.set(key, { value: text, source })
-      else if (source === 'override') throw new ConfigError(`${where}: unknown configuration key ${key}`)
+  const resolved: Resolved = { values: new Map(), ignored: [] }
+  const take = (source: Source, values: Iterable<[string, unknown]>, where: string, undo: (key: string) => string) => {
+    for (const [key, raw] of values) {
+      const { text = '', wrong } = readValue(keys, key, raw)
+      if (wrong === undefined) resolved.values.set(key, { value: text, source })
+      else resolved.ignored.push({ key, text: `${key} in ${where} is ignored: ${wrong}; ${undo(key)}` })
     }
   }
-  take('detected', detected, 'what was found on this node')
-  take('file', panel, file)
-  take('override', overrides(), 'local overrides')
-  const fromEnvironment = Object.keys(keys).flatMap((key) => {
-    const text = environment[`STRATUM_${key.toUpperCase()}`]
+  const known = ([key]: [string, unknown]) => keys.has(key)
+  take('detected', detected, 'what was found on this node', () => 'set it')
+  take('file', Object.entries(panel).filter(known), file, () => 'correct the file')
+  take('override', Object.entries(overrides()), 'the local overrides', (key) => `stratumctl config unset ${key}`)
+  const variable = (key: string) => `STRATUM_${key.toUpperCase()}`
+  const given = [...keys.keys()].flatMap((key): [string, string][] => {
+    const text = environment[variable(key)]
     return text === undefined ? [] : [[key, text]]
   })
-  take('environment', Object.fromEntries(fromEnvironment), 'environment')
+  take('environment', given, 'the environment', (key) => `correct ${variable(key)} and restart stratumd`)
   return resolved
 }
 
-/** The value of a key as text; undefined for a key that this agent does not know. @throws ConfigError */
-function textOf(keys: ConfigKeys, key: string, raw: unknown, where: string): string | undefined {
-  const definition = keys[key]
-  if (definition === undefined) return undefined
+/** A value as text, or what is wrong with it. */
+function readValue(keys: Keys, key: string, raw: unknown): { text?: string; wrong?: string | undefined } {
+  const definition = keys.get(key)
+  if (definition === undefined) return { wrong: 'this version has no such configuration key' }
   const text = asText(raw)
-  const wrong = text === undefined ? 'must be a string, number, boolean or list' : definition.check?.(text)
-  if (wrong !== undefined) throw new ConfigError(`${where}: ${key}: ${wrong}`)
-  return text ?? ''
+  return text === undefined
+    ? { wrong: 'must be a string, number, boolean or list' }
+    : { text, wrong: definition.check?.(text) }
 }
 
 function asText(raw: unknown): string | undefined {

@@ -1,7 +1,8 @@
 /** stratumd: configuration → agent → control socket → listeners → signals. */
 import { mkdirSync } from 'node:fs'
-import { hostname, networkInterfaces } from 'node:os'
+import { hostname } from 'node:os'
 import { parseArgs } from 'node:util'
+import { addressesOf } from '../dataplane/devices.ts'
 import { openKernel } from '../dataplane/kernel.ts'
 import { followState } from './agent-state.ts'
 import { type Agent, build } from './app.ts'
@@ -122,12 +123,14 @@ async function openNetwork(agent: Agent, { stateDir }: Places): Promise<() => vo
       }),
   }
   const certificate = await certificateFor(agent, stateDir)
+  for (const problem of agent.ignored()) app.log.error({ problem }, 'a setting is ignored')
   agent.services = openServices(
     [rest, grpcService(agent), eventService(agent)],
     {
       tokenAtStart: credentials.tokenHash !== undefined,
       tokenStored: () => overrides.read().tokenHash !== undefined,
       switchedOn: () => overrides.read().rest,
+      closed: config.closed,
       certificate,
     },
     app.log,
@@ -172,7 +175,11 @@ function caution({ cautions, app }: Agent, about: string, problem: string | unde
 
 async function certificateFor(agent: Agent, stateDir: string): Promise<Certificate | { reason: string }> {
   const { config, app, now } = agent
-  const addresses = Object.values(networkInterfaces()).flatMap((list) => list?.map(({ address }) => address) ?? [])
+  // A certificate without them serves whoever calls the node by its name: better than no certificate.
+  const addresses = await addressesOf(agent.plane.devices).catch((error: unknown) => {
+    app.log.error({ err: error }, 'the addresses of this node cannot be read: a new certificate names none')
+    return []
+  })
   try {
     return await loadCertificate({
       certPath: config.text('tls_cert'),
@@ -183,8 +190,8 @@ async function certificateFor(agent: Agent, stateDir: string): Promise<Certifica
       now: now(),
     })
   } catch (error) {
-    if (!(error instanceof CertificateError)) throw error
-    app.log.error({ reason: error.message }, 'no certificate: the network services stay off')
-    return { reason: error.message }
+    const reason = error instanceof CertificateError ? error.message : `it cannot be made: ${(error as Error).message}`
+    app.log.error({ err: error, reason }, 'no certificate: the network services stay off')
+    return { reason }
   }
 }

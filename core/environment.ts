@@ -25,17 +25,24 @@ export interface Allowed {
   classifier: boolean
   /** Balancing, which needs the classifier: unless STRATUM_BALANCER is `off`. */
   balancer: boolean
+  /** Programs hang on devices by clsact, also where the kernel has tcx: for tests. */
+  attach?: 'clsact'
 }
 
-/** @throws Error for any other word than on and off */
-export function allowedFrom(environment: Readonly<Record<string, string | undefined>>): Allowed {
-  const allows = (name: string): boolean => {
-    const word = environment[name] ?? ''
-    if (!['', 'on', 'off'].includes(word)) throw new Error(`${name} must be on or off`)
-    return word !== 'off'
-  }
-  return { classifier: allows('STRATUM_CLASSIFIER'), balancer: allows('STRATUM_BALANCER') }
-}
+const SWITCHES = { classifier: 'STRATUM_CLASSIFIER', balancer: 'STRATUM_BALANCER' } as const
+type Environment = Readonly<Record<string, string | undefined>>
+
+export const allowedFrom = (environment: Environment): Allowed => ({
+  classifier: environment[SWITCHES.classifier] !== 'off',
+  balancer: environment[SWITCHES.balancer] !== 'off',
+  ...(environment.STRATUM_ATTACH === 'clsact' && { attach: 'clsact' as const }),
+})
+
+/** Words that `allowedFrom` does not know, in sentences with the way out. */
+export const misspelt = (environment: Environment): string[] =>
+  Object.values(SWITCHES)
+    .filter((name) => !['', 'on', 'off'].includes(environment[name] ?? ''))
+    .map((name) => `${name} is ignored: must be on or off; correct it and restart stratumd`)
 
 export const responderSocket = (places: Places): string => `${places.runDir}/responder.sock`
 /** Where FRR's programs are, and where the sockets of its daemons are to be. */

@@ -18,6 +18,10 @@ export const unauthorized = () => new ApiError(401, 'UNAUTHORIZED', 'unauthorize
 export const forbidden = (code: string, message: string) => new ApiError(403, code, message)
 export const notFound = (thing: string, id: string | number) =>
   new ApiError(404, 'NOT_FOUND', `${thing} ${id} not found`)
+/** A 404 of a part: `lacks('bridge br0', 'port tap1')` is «bridge br0 has no port tap1». */
+export const lacks = (whole: string, part: string) => new ApiError(404, 'NOT_FOUND', `${whole} has no ${part}`)
+/** What is asked for is not there, and the sentence ends in what to do. */
+export const notImplemented = (why: string) => new ApiError(501, 'NOT_IMPLEMENTED', `${why}; leave it out`)
 export const noSuchPath = () => new ApiError(404, 'NO_SUCH_PATH', 'no such path')
 export const conflict = (code: string, message: string) => new ApiError(409, code, message)
 /** `<thing> already exists` (D8). */

@@ -6,7 +6,7 @@ import type { WatchedStore } from './state/watched.ts'
 export interface Health {
   /** What is amiss with the node as a whole; empty while all is well. */
   troubles(): string[]
-  /** What should be put right though everything runs on as before, by what it is about: `config`, `certificate`. */
+  /** What should be put right though everything runs on as before, by what it is about: `config`, `certificate`, an area. */
   cautions: Map<string, string>
   /** Why an area, `dataplane` or `storage` does not do its work; undefined while it does. */
   ailing(name: string): string | undefined
@@ -17,16 +17,18 @@ export interface HealthParts {
   kernel: ReadonlyMap<string, string>
   /** Why areas say that they do not do their work, by area. */
   ailments?: ReadonlyMap<string, string>
+  /** What is told as `Health.cautions`, which others may write, too. */
+  cautions?: Health['cautions']
   store: Pick<WatchedStore, 'problem'>
   plane: Plane
   states: AreaStates
 }
 
-export function openHealth({ kernel, ailments, store, plane, states }: HealthParts): Health {
+export function openHealth({ kernel, ailments, cautions = new Map(), store, plane, states }: HealthParts): Health {
   const first = (): string | undefined => kernel.values().next().value
   return {
     troubles: () => [...new Set(kernel.values()), ...[store.problem() ?? []].flat(), ...waiting(plane)],
-    cautions: new Map(),
+    cautions,
     ailing(name) {
       if (name === 'storage') return store.problem()
       if (name === 'dataplane') return first() ?? unusable(plane)

@@ -2,7 +2,8 @@
 import { isIP } from 'node:net'
 import { parsePrefix } from '../dataplane/nft/text.ts'
 import { EVENTS_PORT, GRPC_PORT, REST_PORT } from '../dataplane/numbers.ts'
-import { type ConfigKeys, checks, splitList } from './config.ts'
+import { type ConfigKey, type ConfigKeys, checks, splitList } from './config.ts'
+import { certificateWhenSet, freePort, readableKeys } from './when-set.ts'
 
 const address = (text: string) => (text === '' || isIP(text) !== 0 ? undefined : 'must be an IP address')
 const device = (text: string) =>
@@ -14,24 +15,29 @@ const prefixes = (text: string) => {
 const names = (text: string) =>
   splitList(text).every((name) => /^[a-z][a-z0-9-]*$/.test(name)) ? undefined : 'must be a list of area names'
 
+const port = (number: number, key: string, summary: string): ConfigKey => ({
+  default: String(number),
+  check: checks.int(0, 65535),
+  whenSet: freePort(key),
+  effective: 'restart',
+  summary,
+})
+
 export const CORE_KEYS: ConfigKeys = {
   api_bind_address: {
     default: '',
     check: address,
+    guards: true,
     effective: 'restart',
     summary: 'address that 7070, 7071 and 7072 listen on; empty: all addresses',
   },
-  api_port: { default: String(REST_PORT), check: checks.int(0, 65535), effective: 'restart', summary: 'REST port' },
-  grpc_port: { default: String(GRPC_PORT), check: checks.int(0, 65535), effective: 'restart', summary: 'health port' },
-  events_port: {
-    default: String(EVENTS_PORT),
-    check: checks.int(0, 65535),
-    effective: 'restart',
-    summary: 'event stream port',
-  },
+  api_port: port(REST_PORT, 'api_port', 'REST port'),
+  grpc_port: port(GRPC_PORT, 'grpc_port', 'health port'),
+  events_port: port(EVENTS_PORT, 'events_port', 'event stream port'),
   api_allowed_ips: {
     default: '',
     check: prefixes,
+    guards: true,
     effective: 'now',
     summary: 'addresses and CIDRs that may call the API; empty: every address',
   },
@@ -69,20 +75,37 @@ export const CORE_KEYS: ConfigKeys = {
     default: '4096',
     check: checks.int(16, 1_000_000),
     effective: 'now',
-    summary: 'connections that may be open on each of 7070, 7071 and 7072; any more are reset at once',
+    summary:
+      'connections that may be open on each of 7070, 7071 and 7072; beyond, the oldest without a credential is reset',
   },
   max_connections_per_ip: {
     default: '256',
     check: checks.int(1, 1_000_000),
     effective: 'now',
-    summary: 'connections that may be open from one source address on each of the three ports',
+    summary:
+      'connections that may be open from one source address on each of the three ports; from an IPv6 /48, four times as many',
   },
-  tls_cert: { default: '', check: checks.path, effective: 'restart', summary: 'PEM certificate; empty: self-signed' },
-  tls_key: { default: '', check: checks.path, effective: 'restart', summary: 'PEM private key of tls_cert' },
+  tls_cert: {
+    default: '',
+    check: checks.path,
+    whenSet: (path, stored) => certificateWhenSet('tls_cert', path, stored('tls_key')),
+    guards: true,
+    effective: 'restart',
+    summary: 'PEM certificate; empty: self-signed',
+  },
+  tls_key: {
+    default: '',
+    check: checks.path,
+    whenSet: (path, stored) => certificateWhenSet('tls_key', path, stored('tls_cert')),
+    guards: true,
+    effective: 'restart',
+    summary: 'PEM private key of tls_cert',
+  },
   disabled_areas: { default: '', check: names, effective: 'restart', summary: 'areas that are off on this node' },
   license_trusted_keys: {
     default: '',
     check: checks.paths,
+    whenSet: readableKeys,
     effective: 'now',
     summary: 'PEM public keys whose licences this node accepts',
   },

@@ -1,8 +1,10 @@
 #!/usr/bin/env node
 /** Entry of stratumd: settles what must be before the program is loaded. */
+import { closePrototype } from '../dataplane/prototype.ts'
 import { placesFrom } from './environment.ts'
 import { bootHeap } from './heap.ts'
 
+closePrototype()
 const heap = bootHeap(placesFrom(process.env).stateDir)
 const { main } = await import('./daemon.ts')
 try {

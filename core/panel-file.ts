@@ -14,19 +14,22 @@ export interface PanelFile {
   values(): PanelValues
   /** Reads it again. Never throws for what the file holds. */
   refresh(): void
+  /** The file could not be used and no usable one was kept, so that nothing is known of what it should say. */
+  lost(): boolean
   /** Why the file as it is now is not in force, or not kept; undefined when all is well. */
   problem(): string | undefined
 }
 
 /**
  * Reads `path` for the first time. `copy` is where the last usable content is kept; `check` throws a ConfigError for values
- * that are not acceptable. @throws ConfigError when the file cannot be used and no usable one is kept
+ * that are not acceptable.
  */
 export function openPanelFile(path: string, copy: string | undefined, check: (values: PanelValues) => void): PanelFile {
   let text: string | undefined
   let values: PanelValues = {}
   let kept = copy === undefined ? undefined : read(copy)
   let problem: string | undefined
+  let lost = false
 
   /** Takes what a file holds, undefined if it is absent. @throws ConfigError, and then nothing is taken */
   function use(found: string | undefined): void {
@@ -34,6 +37,7 @@ export function openPanelFile(path: string, copy: string | undefined, check: (va
     check(parsed)
     text = found
     values = parsed
+    lost = false
   }
 
   function recall(): boolean {
@@ -50,7 +54,7 @@ export function openPanelFile(path: string, copy: string | undefined, check: (va
 
   /** Keeps what is in force for the next start, should the file be broken then. */
   function keep(): void {
-    if (copy === undefined || kept === text) return
+    if (lost || copy === undefined || kept === text) return
     if (text === undefined) rmSync(copy, { force: true })
     else writePrivateFile(copy, text)
     kept = text
@@ -58,19 +62,20 @@ export function openPanelFile(path: string, copy: string | undefined, check: (va
 
   function refresh(): void {
     problem =
-      problemOf('what it said before stays in force', () => {
+      problemOf(lost ? 'none of it is in force' : 'what it said before stays in force', () => {
         const found = read(path)
-        if (found !== text) use(found)
+        if (lost || found !== text) use(found)
       }) ?? problemOf('it is in force, and could not be kept for the next start', keep)
   }
 
   try {
     use(read(path))
   } catch (error) {
-    if (!(error instanceof ConfigError) || !recall()) throw error
+    if (!(error instanceof ConfigError)) throw error
+    lost = !recall()
   }
   refresh()
-  return { values: () => values, refresh, problem: () => problem }
+  return { values: () => values, refresh, lost: () => lost, problem: () => problem }
 }
 
 function problemOf(consequence: string, work: () => void): string | undefined {

@@ -47,6 +47,8 @@ export interface Conditions {
   /** A token is configured now; it counts from the next start. */
   tokenStored: () => boolean
   switchedOn: () => boolean
+  /** Why they must stay off until the agent has been started anew; undefined when nothing is against them. */
+  closed: () => string | undefined
   /** The certificate, or why there is none. */
   certificate: Certificate | { reason: string }
 }
@@ -67,6 +69,8 @@ export function openServices(all: readonly Service[], conditions: Conditions, lo
       return conditions.tokenStored() ? 'the token takes effect at the next start of the agent' : 'no token'
     }
     if (!conditions.switchedOn()) return 'switched off'
+    const closed = conditions.closed()
+    if (closed !== undefined) return `what guards it cannot be used: ${closed}`
     return 'reason' in certificate ? `no certificate: ${certificate.reason}` : undefined
   }
 

@@ -1,7 +1,8 @@
 /**
  * br_netfilter hands bridged frames to the IP hooks of the whole network namespace, where they meet conntrack and the
  * firewall (net.bridge.bridge-nf-call-*, on by default on many kernels). Frames that the programs on the workload ports
- * forward themselves never get there; broadcasts do.
+ * forward themselves never get there, nor does what a private network sends to the node; broadcasts do, and what comes from
+ * open ports.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 

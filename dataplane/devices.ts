@@ -63,6 +63,11 @@ export const NO_DEVICES: Devices = {
   keepBridgedFramesFromHooks: () => {},
 }
 
+/** The node's own addresses, without prefix length. Rejects with {@link KernelError}. */
+export async function addressesOf(devices: Pick<Devices, 'addresses'>): Promise<string[]> {
+  return (await devices.addresses()).map(({ cidr }) => cidr.slice(0, cidr.lastIndexOf('/')))
+}
+
 function followAddresses(listener: () => void): () => void {
   const monitor = openMonitor({
     protocol: NETLINK_ROUTE,

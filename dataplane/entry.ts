@@ -70,13 +70,19 @@ export interface Forwarding {
   kind: 'forwarding'
   key: string
   device: string
+  /** 6: the device is waited for and nothing is switched. IPv6 has one setting for the whole node, which is left to the operator. */
+  family?: 6
 }
 
-/** `holder` tells apart those who need it of the same device; `device` is a name that the kernel would take. */
-export const forwarding = (area: string, device: string, holder: string): Forwarding => ({
+/**
+ * `holder` says in words who needs it, and tells apart those who need it of the same device; `device` is a name that the kernel
+ * would take.
+ */
+export const forwarding = (area: string, device: string, holder: string, family: 4 | 6 = 4): Forwarding => ({
   kind: 'forwarding',
   key: `${area}/forwarding/${device}/${holder}`,
   device,
+  ...(family === 6 && { family }),
 })
 
 /** Digest of an observed entry that does not hold what its marks say. */

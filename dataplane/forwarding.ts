@@ -18,7 +18,8 @@ export function forwardingDriver(root = DEVICES): Driver {
   let held = new Set<string>()
   /** Devices that are not there. */
   let away = new Set<string>()
-  let entries: readonly Forwarding[] = []
+  /** By key; device and key say all of an entry but its family, which a key never changes. */
+  let entries = new Map<string, Forwarding>()
 
   const setting = (device: string) => `${root}/${device}/forwarding`
 
@@ -33,6 +34,11 @@ export function forwardingDriver(root = DEVICES): Driver {
     }
   }
 
+  function note(key: string, entry: Forwarding | undefined): void {
+    if (entry) entries.set(key, entry)
+    else entries.delete(key)
+  }
+
   function set(device: string, value: '0' | '1'): void {
     try {
       writeFileSync(setting(device), value)
@@ -45,30 +51,40 @@ export function forwardingDriver(root = DEVICES): Driver {
     name: 'forwarding',
     kinds: ['forwarding'],
     async observe(desired = []) {
-      entries = desired.filter(isForwarding)
-      const devices = new Map([...new Set(entries.map(({ device }) => device))].map((device) => [device, isOn(device)]))
-      const named = (wanted: boolean | undefined) =>
-        new Set([...devices].flatMap(([device, on]) => (on === wanted ? [device] : [])))
-      held = named(true)
-      away = named(undefined)
+      const all = desired.filter(isForwarding)
+      const devices = new Map([...new Set(all.map(({ device }) => device))].map((device) => [device, isOn(device)]))
+      entries = new Map(all.map((entry) => [entry.key, entry]))
+      held = new Set(all.flatMap(({ device, family }) => (family !== 6 && devices.get(device) ? [device] : [])))
+      away = new Set([...devices].flatMap(([device, on]) => (on === undefined ? [device] : [])))
       // One that is away has nothing to be repaired.
-      return entries.filter(({ device }) => held.has(device) || away.has(device))
+      return all.filter(({ device, family }) => family === 6 || held.has(device) || away.has(device))
     },
     async apply(diff) {
       const switched: string[] = []
+      const stood = diff.flatMap(({ before, after }) => {
+        const key = (after ?? before)?.key ?? ''
+        return [[key, entries.get(key)] as const]
+      })
       const undo = async () => {
+        for (const [key, entry] of stood) note(key, entry)
         for (const device of switched) {
           held.delete(device)
           if (isOn(device)) set(device, '0')
         }
       }
       try {
-        for (const device of new Set(diff.flatMap(({ after }) => (isForwarding(after) ? [after.device] : [])))) {
+        for (const { before, after } of diff) {
+          const wanted = isForwarding(after) ? after : undefined
+          note((after ?? before)?.key ?? '', wanted)
+          if (wanted === undefined) continue
+          const { device, family } = wanted
           const on = isOn(device)
           if (on === undefined) {
             away.add(device)
             continue
           }
+          away.delete(device)
+          if (family === 6) continue
           if (!on) {
             set(device, '1')
             switched.push(device)
@@ -82,7 +98,9 @@ export function forwardingDriver(root = DEVICES): Driver {
       return undo
     },
     pending: (): Pending[] =>
-      entries.flatMap(({ key, device }) => (away.has(device) ? [{ key, reason: `${device} is not there` }] : [])),
+      Array.from(entries.values()).flatMap(({ key, device }) =>
+        away.has(device) ? [{ key, reason: awayText(key, device), device }] : [],
+      ),
     async changedByOthers() {
       for (const device of held) if (isOn(device) !== true) return true
       for (const device of away) if (isOn(device) !== undefined) return true
@@ -90,4 +108,11 @@ export function forwardingDriver(root = DEVICES): Driver {
     },
     close: async () => {},
   }
+}
+
+/** Names who asked: an entry's key is `<area>/forwarding/<device>/<holder>`. */
+function awayText(key: string, device: string): string {
+  const [area = ''] = key.split('/')
+  const holder = key.slice(`${area}/forwarding/${device}/`.length)
+  return `${area}: device ${device} is not there, which ${holder} waits for`
 }

@@ -1,4 +1,7 @@
 /** The plane over the real kernel. What this node cannot do is a facility that is off, with the reason; nothing throws. */
+
+import { type Attaching, openAttaching } from './bpf/attach/attaching.ts'
+import type { Form } from './bpf/attach/attachments.ts'
 import { NO_FILTER } from './bpf/firewall/filter.ts'
 import { takeOffClassifier } from './bpf/firewall/left.ts'
 import { classifierAttached, openClassifier } from './bpf/firewall/open.ts'
@@ -8,6 +11,7 @@ import { leftBalancer } from './bpf/lb/left.ts'
 import { openBalancer } from './bpf/lb/open.ts'
 import type { KindOwners } from './bpf/port/driver.ts'
 import { NO_PORTS, openPorts } from './bpf/port/open.ts'
+import { shutPorts } from './bpf/port/shut.ts'
 import { bridgedFramesMeetHooks } from './bridge-netfilter.ts'
 import { joinConnections, NO_CONNECTIONS, openConnections } from './connections.ts'
 import { NO_DEVICES, openDevices } from './devices.ts'
@@ -43,6 +47,8 @@ export interface KernelOptions {
   classifier?: boolean
   /** The same of the load balancer. */
   balancer?: boolean
+  /** How programs are attached to devices, for tests; unless given, as the kernel can. */
+  attach?: Form
   /** Path of the control socket of the process that answers DNS and DHCP. */
   responderSocket: string
   /** Where FRR's programs are, and a directory for the sockets of its daemons; without it nobody speaks BGP. */
@@ -56,6 +62,10 @@ export interface KernelOptions {
 export async function openKernel(options: KernelOptions): Promise<Plane> {
   const { skeletons, owners, lock, onProblem } = options
   let restarts = 0
+  // It tries a process, while this one loads programs.
+  const responding = attempt('responder', 'answers DNS and DHCP', () =>
+    openResponder({ path: options.responderSocket, onProblem: options.onProblem, onLoss: options.onLoss }),
+  )
   const nft = await attempt('nft', 'nftables table inet stratum', async () => {
     const session = await openNft(lock, () => void restarts++)
     try {
@@ -85,23 +95,33 @@ export async function openKernel(options: KernelOptions): Promise<Plane> {
   })
   const driver = nft.value && nftDriver(nft.value.session, skeletons, nft.value.generation)
   const { bpfDir: root } = options
+  const attach = await attempt('attach', '', () =>
+    openAttaching({ ...(options.attach && { form: options.attach }), onProblem }),
+  )
+  const attaching = attach.value
   // Whoever waits for the verifier does not wait for the other.
   const [port, { classifier, balancer }] = await Promise.all([
     attempt('port', 'programs on the ports of br-work', async () => {
       if (!sockets || !driver) throw new Error('needs netlink and nft')
-      return openPorts({ root, route: sockets.route, nft: driver.beside, owners: options.portKinds, onProblem })
+      if (!attaching) throw new Error(attach.facility.detail)
+      const { route } = sockets
+      return openPorts({ root, route, nft: driver.beside, attaching, owners: options.portKinds, onProblem })
     }),
-    openJudges(options, driver !== undefined, sockets?.route),
+    openJudges(options, driver !== undefined, sockets?.route, attach),
   ])
+  const shut =
+    sockets && driver && !port.value
+      ? shutPorts({ root, route: sockets.route, nft: driver.beside, why: port.facility.detail, onProblem })
+      : undefined
   const balancing = balancer.value
   const balancers = balancing?.balancer ?? byNft(balancer.facility.detail)
   const shaping = await attempt('shaping', 'bandwidth limits and quotas', async () => {
-    if (!port.value || !writing?.value) throw new Error('needs netlink and the programs on the ports of br-work')
-    return openShaping({ programs: port.value.programs, area: 'bandwidth', onProblem })
+    if (!port.value || !attaching || !writing?.value) {
+      throw new Error('needs netlink and the programs on the ports of br-work')
+    }
+    return openShaping({ programs: port.value.programs, attaching, area: 'bandwidth', onProblem })
   })
-  const responder = await attempt('responder', 'answers DNS and DHCP', () =>
-    openResponder({ path: options.responderSocket, onProblem: options.onProblem, onLoss: options.onLoss }),
-  )
+  const responder = await responding
   const bgp = await attempt('bgp', 'speaks BGP and BFD', async () => {
     if (!options.frr) throw new Error('has no place for FRR')
     return openFrr({ ...options.frr, onProblem, onLoss: options.onLoss })
@@ -110,12 +130,12 @@ export async function openKernel(options: KernelOptions): Promise<Plane> {
   const judging = classifier.value
   const drivers = [
     ...[judging?.rules, driver, judging?.defaults],
-    ...[port.value?.driver, balancing?.driver, writing?.value],
+    ...[port.value?.driver ?? shut, balancing?.driver, writing?.value],
     // Both take long where there is much to do: one in the kernel, the other in its process.
     [shaping.value?.driver, responder.value].filter((it) => it !== undefined),
     ...[forwardingDriver(), bgp.value],
     // Without nft nobody would balance and judge in their place.
-    driver && !balancing ? leftBalancer(root) : undefined,
+    driver && !balancing ? leftBalancer(root, attaching) : undefined,
     driver && !judging
       ? leftClassifier(
           () => classifierAttached(root),
@@ -128,7 +148,7 @@ export async function openKernel(options: KernelOptions): Promise<Plane> {
     netlink.facility,
     bonding.facility,
     { ...classifier.facility, ...(judging && { detail: judging.filter.detail() }) },
-    portFacility(port.facility),
+    portFacility(port.facility, attaching),
     { ...balancer.facility, ...(balancing && { detail: balancers.detail() }) },
     shaping.facility,
     { ...responder.facility, restarts: responder.value?.restarts() ?? 0 },
@@ -152,6 +172,7 @@ export async function openKernel(options: KernelOptions): Promise<Plane> {
     holds: async (set, element) => (await driver?.holds(set, element)) ?? false,
     async close() {
       await plane.close()
+      await attaching?.close()
       sockets?.defaultRoute.close()
       await sockets?.route.close()
       await sockets?.netfilter.close()
@@ -161,7 +182,12 @@ export async function openKernel(options: KernelOptions): Promise<Plane> {
 }
 
 /** The programs of the firewall, and those of the load balancer, which ask them. */
-async function openJudges(options: KernelOptions, hasNft: boolean, route: Netlink | undefined) {
+async function openJudges(
+  options: KernelOptions,
+  hasNft: boolean,
+  route: Netlink | undefined,
+  attach: { facility: Facility; value?: Attaching },
+) {
   const { bpfDir: root, onProblem } = options
   const classifier = await attempt('classifier', 'firewall rules in eBPF', async () => {
     if (options.classifier === false) throw new Error('switched off (STRATUM_CLASSIFIER=off)')
@@ -171,16 +197,18 @@ async function openJudges(options: KernelOptions, hasNft: boolean, route: Netlin
   const balancer = await attempt('balancer', 'virtual addresses in eBPF', async () => {
     if (options.balancer === false) throw new Error('switched off (STRATUM_BALANCER=off)')
     if (!route || !classifier.value) throw new Error('needs netlink and the classifier')
-    return openBalancer({ root, route, onProblem })
+    if (!attach.value) throw new Error(attach.facility.detail)
+    return openBalancer({ root, route, attaching: attach.value, onProblem })
   })
   return { classifier, balancer }
 }
 
 /** What an operator should know of the ports besides. */
-function portFacility(facility: Facility): Facility {
-  if (!facility.available || !bridgedFramesMeetHooks()) return facility
-  const detail = `${facility.detail}; bridged broadcasts meet the IP hooks (bridge_netfilter off ends that)`
-  return { ...facility, detail }
+function portFacility(facility: Facility, attaching: Attaching | undefined): Facility {
+  if (!facility.available) return { ...facility, detail: `${facility.detail}; no port of br-work carries traffic` }
+  const form = `${facility.detail}, attached by ${attaching?.form ?? 'nothing'}`
+  const hooks = '; bridged broadcasts meet the IP hooks (bridge_netfilter off ends that)'
+  return { ...facility, detail: bridgedFramesMeetHooks() ? `${form}${hooks}` : form }
 }
 
 async function attempt<T>(

@@ -39,7 +39,8 @@ export const EVENTS_PORT = 7072
 
 /**
  * Packet marks on br-work. Where a frame comes in its sender is proven and `STAMP | net` written; where it leaves it is
- * delivered by that. No nft rule may write these bits, and no other mark or mask may use them.
+ * delivered by that. No nft rule may write these bits, but the one that takes the stamp off what a port forward
+ * sends from one net to another, and no other mark or mask may use them.
  */
 export const STAMP = 0x53000000
 export const STAMP_MASK = 0xff000000
@@ -47,6 +48,8 @@ export const STAMP_MASK = 0xff000000
 export const STAMP_SHAPED = 0x54000000
 /** The sender uses a routed address. */
 export const STAMP_ROUTED = 0x00800000
+/** The same bit beside net 0: the frame came in by an uplink, not by an open port or an overlay. */
+export const STAMP_OUTSIDE = 0x00800000
 /** The bits that hold the number of the net, 0 for open ports. */
 export const STAMP_NET = 0x007fffff
 
@@ -69,9 +72,11 @@ export const VLAN_LOCKED = 0x80000000
 export const LOCK_SOFT = 1
 export const LOCK_HARD = 2
 
-/** Elements of map `settings`: not 0 when any lock exists; the lock that holds for every port. */
+/** Elements of map `settings`: BINDINGS_* when any binding exists; the lock that holds for every port. */
 export const SETTING_MACBIND = 0
 export const SETTING_LOCK = 1
+/** 1 while nothing of an open port reaches the node. */
+export const SETTING_CLOSED = 2
 export const SETTING_ROWS = 4
 
 /** Flag of a net whose tenant is blocked. */
@@ -109,6 +114,8 @@ export const SLOT_UP_PACKETS = 1
 export const SLOT_UP_BYTES = 2
 export const SLOT_DOWN_PACKETS = 3
 export const SLOT_DOWN_BYTES = 4
+/** Interface id of the link-local address that the endpoint has claimed, as it stands in a packet; 0 for none. */
+export const SLOT_LINK = 7
 
 /** Flows (bpf/src/flow.h) count time in units of 2^FLOW_CLOCK_BITS ns, 17 ms: 32 bits of them last for two years. */
 export const FLOW_CLOCK_BITS = 24
@@ -175,48 +182,6 @@ export const FILTER_FINISH = 0x85ebca6b
 
 /** Violations told a second and port; the rest is counted. */
 export const EVENTS_PER_SECOND = 20
-
-/** Why a frame on br-work was dropped; dataplane/bpf/port/reason.ts says it in words. 0 is no reason. */
-export const DROP_SHORT = 1
-export const DROP_MALFORMED = 2
-export const DROP_SOURCE_MAC = 3
-export const DROP_RESERVED = 4
-export const DROP_TAGS = 5
-export const DROP_VLAN_LOCKED = 6
-export const DROP_VLAN_OF_NET = 7
-export const DROP_MACBIND = 8
-export const DROP_AMBIGUOUS = 9
-export const DROP_UNBOUND = 10
-export const DROP_STALE = 11
-export const DROP_HOME = 12
-export const DROP_ADDRESS = 13
-export const DROP_ARP = 14
-export const DROP_ZERO_ADDRESS = 15
-export const DROP_DHCP_SERVER = 16
-export const DROP_IPV6 = 17
-export const DROP_IPV6_ROUTER = 18
-export const DROP_IPV6_HIDDEN = 19
-export const DROP_CLAIM = 20
-export const DROP_PRIVATE_ADDRESS = 21
-export const DROP_NO_PORT = 22
-export const DROP_NO_PROGRAM = 23
-export const DROP_UNSTAMPED = 24
-export const DROP_OTHER_NET = 25
-export const DROP_NO_VLAN = 26
-export const DROP_HOST = 27
-export const DROP_HOST_ROUTING = 28
-export const DROP_HAIRPIN = 29
-export const DROP_TOO_LONG = 30
-export const DROP_KERNEL = 31
-export const DROP_TRANSIT = 32
-export const DROP_TENANT_BLOCKED = 33
-export const DROP_TENANT_LIMIT = 34
-export const DROP_CEILING = 35
-export const DROP_QUOTA = 36
-/** Counted beside the drops: frames that only a soft MAC binding was against, and violations that no event tells of. */
-export const TALLY_MACBIND_SOFT = 48
-export const TALLY_UNTOLD = 49
-export const TALLY_ROWS = 64
 
 /**
  * The load balancer (bpf/src/lb.bpf.c). Backend `place` of virtual address `index` is row `index * LB_PLACES + place` of
@@ -291,3 +256,6 @@ export const LB_FRAGMENT = 6
 export const LB_TOO_LONG = 7
 export const LB_KERNEL = 8
 export const LB_TALLIES = 16
+
+/** Set of the firewall that says what areas keep open to peers they know, by address family: protocol, port, who may. */
+export const openings = (family: number): string => `firewall_open${family}`

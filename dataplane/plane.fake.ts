@@ -48,7 +48,7 @@ export interface FakeOptions {
 
 const KINDS: Plane['kinds'] = new Set([
   ...(['rule', 'chain', 'element', 'forwarding'] as const),
-  ...(['net', 'binding', 'macbind', 'vlan', 'tenant_net', 'uplink', 'overlay'] as const),
+  ...(['net', 'binding', 'macbind', 'vlan', 'tenant_net', 'uplink', 'overlay', 'peer', 'closing'] as const),
   ...NETLINK_KINDS,
   ...RESPONDER_KINDS,
   ...SHAPING_KINDS,

@@ -11,6 +11,7 @@ import type { Devices } from './devices.ts'
 import type { Entry, Passage, Undo } from './entry.ts'
 import { reversed } from './entry.ts'
 import type { Bgp } from './frr/bgp.ts'
+import { KernelError } from './libc.ts'
 import type { DefaultRoute } from './netlink/default-route.ts'
 import type { Leases } from './responder/driver.ts'
 import type { Shaping } from './shaping/open.ts'
@@ -41,6 +42,8 @@ export type ApplyMode = 'change' | 'restore'
 export interface Pending {
   key: string
   reason: string
+  /** The device that it waits for, where it is that alone. */
+  device?: string
 }
 
 export interface Driver {
@@ -57,6 +60,12 @@ export interface Driver {
    */
   // biome-ignore lint/suspicious/noConfusingVoidType: most drivers return nothing, and say so
   apply(diff: readonly Passage[], mode?: ApplyMode): Promise<Undo | void>
+  /**
+   * Puts back what somebody has taken away of what judges by the entries, before a change of any driver: a change must not
+   * be answered for while nobody carries it out. Called before every change, so it must cost next to nothing when nothing
+   * is amiss. Throws KernelRefusal or KernelError.
+   */
+  hold?(): Promise<void>
   /** Absent: no entry waits. */
   pending?(): Pending[]
   /**
@@ -129,6 +138,7 @@ export function joinDrivers(
     },
 
     async apply(diff, mode) {
+      await holdAll(drivers)
       const done: Undo[] = []
       const undo: Undo = async () => {
         for (const back of done.reverse()) await back()
@@ -161,6 +171,17 @@ export function joinDrivers(
     async close() {
       for (const driver of [...drivers].reverse()) await driver.close()
     },
+  }
+}
+
+/** One after the other: some need what others hold. @throws KernelRefusal */
+async function holdAll(drivers: readonly Driver[]): Promise<void> {
+  for (const driver of drivers) {
+    try {
+      await driver.hold?.()
+    } catch (error) {
+      throw error instanceof KernelError ? new KernelRefusal(error.message, { cause: error }) : error
+    }
   }
 }
 

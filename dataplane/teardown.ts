@@ -5,8 +5,9 @@
 import { existsSync, readdirSync, rmSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
-import { ifGone } from './bpf/lb/links.ts'
-import { openLink } from './bpf/link.ts'
+import { detachPinned } from './bpf/attach/attachments.ts'
+import { Filters, removeFilters } from './bpf/attach/filters.ts'
+import { pinsIn } from './bpf/bpffs.ts'
 import { DAEMONS, endDaemon, type FrrPlaces, pidOf, removeTheirs } from './frr/session.ts'
 import { NETLINK_ROUTE } from './netlink/bind.ts'
 import { openNetlinkDriver } from './netlink/driver.ts'
@@ -36,6 +37,8 @@ export interface Teardown {
 
 /** In family `bridge` stands the gate of the workload ports. */
 const TABLES = [`${NFT_FAMILY} ${NFT_TABLE}`, `bridge ${NFT_TABLE}`]
+/** Folders in which links are pinned, at any depth below the bpf directory. */
+const LINK_FOLDERS: ReadonlySet<string> = new Set(['links', 'sockets'])
 /** RTPROT_BGP of linux/rtnetlink.h: what zebra installs for bgpd. */
 const RTPROT_BGP = 186
 /** zebra takes the routes of a bgpd that has ended in milliseconds. */
@@ -49,7 +52,7 @@ export async function takeOff(options: TeardownOptions): Promise<Teardown> {
     if (number > 0) removed[what] = (removed[what] ?? 0) + number
   }
   // Who brings things into the kernel comes first; programs go before the devices that they send to.
-  const steps = [endResponder, endFrr, detachPrograms, removeNetlink, deleteTables]
+  const steps = [endResponder, endFrr, detachPrograms, removeOurFilters, removeNetlink, deleteTables]
   for (const step of steps) {
     try {
       await step(options, count)
@@ -99,14 +102,32 @@ const endFrr: Step = async ({ frr }, count) => {
 }
 
 const detachPrograms: Step = async ({ bpfDir }, count) => {
-  if (!existsSync(bpfDir)) return
-  for (const pin of readdirSync(bpfDir, { recursive: true, withFileTypes: true })) {
-    if (pin.isDirectory() || !/\/(links|sockets)$/.test(pin.parentPath)) continue
+  for (const pin of pinnedLinks(bpfDir)) {
     // The kernel ends a link that only loses its pin some time later.
-    await openLink(join(pin.parentPath, pin.name)).detach().catch(ifGone)
+    await detachPinned(pin)
     count('attached eBPF programs')
   }
   rmSync(bpfDir, { recursive: true, force: true })
+}
+
+/** Paths of what is pinned in folders of links, of whatever layout, below `dir`. */
+function pinnedLinks(dir: string): string[] {
+  return pinsIn(dir).flatMap((name) => {
+    const path = join(dir, name)
+    return LINK_FOLDERS.has(basename(dir)) ? [path] : pinnedLinks(path)
+  })
+}
+
+/** Programs that hang on devices by filters: those of others stay, and a qdisc in which they are. */
+const removeOurFilters: Step = async (_options, count) => {
+  const problems: unknown[] = []
+  const filters = new Filters(openNetlink(NETLINK_ROUTE), (error) => void problems.push(error))
+  try {
+    count('attached eBPF programs', await removeFilters(filters))
+  } finally {
+    await filters.close()
+  }
+  if (problems.length > 0) throw problems[0]
 }
 
 const removeNetlink: Step = async ({ owners }, count) => {

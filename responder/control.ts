@@ -13,8 +13,10 @@ import { PORTION } from '../dataplane/responder/protocol.ts'
 import { type Holding, Refused } from './holding.ts'
 import type { LeaseBuffer } from './leases.ts'
 
-/** How long lease news are gathered. */
-const TELL_MS = 50
+/** How long lease news are gathered: clients wait for them to be stored. */
+const TELL_MS = 1
+/** The same while the agent has much to read still. */
+const LATER_MS = 50
 /** Bytes that an agent may leave unread before it is told more. */
 const MAX_WAITING = 1 << 20
 
@@ -52,7 +54,7 @@ export async function openControl({ path, build, holding, leases, release, stop 
     if (agent === undefined) return
     // What changes meanwhile is told in its last state.
     if (agent.writableLength > MAX_WAITING) {
-      leasesCame()
+      leasesCame(LATER_MS)
       return
     }
     const news = leases.all().filter(({ seq }) => seq > told)
@@ -60,8 +62,8 @@ export async function openControl({ path, build, holding, leases, release, stop 
     told = news.at(-1)?.seq ?? told
   }
 
-  function leasesCame(): void {
-    telling ??= setTimeout(tellLeases, TELL_MS)
+  function leasesCame(ms = TELL_MS): void {
+    telling ??= setTimeout(tellLeases, ms)
   }
 
   function serve(socket: Socket): void {
@@ -71,10 +73,13 @@ export async function openControl({ path, build, holding, leases, release, stop 
     let tail: Promise<unknown> = Promise.resolve()
     socket.on('error', () => {})
     socket.on('close', () => {
-      if (agent === socket) agent = undefined
+      if (agent !== socket) return
+      agent = undefined
+      leases.connected(false)
     })
+    leases.connected(true)
 
-    async function answer(request: Request): Promise<Answer> {
+    async function answer(request: Exclude<Request, { do: 'ping' }>): Promise<Answer> {
       const { id } = request
       switch (request.do) {
         case 'stage':
@@ -96,7 +101,7 @@ export async function openControl({ path, build, holding, leases, release, stop 
       }
     }
 
-    async function take(request: Request): Promise<void> {
+    async function take(request: Exclude<Request, { do: 'ping' }>): Promise<void> {
       try {
         const answered = await answer(request)
         // First: who has the answer may be asked at once what waits.
@@ -112,12 +117,13 @@ export async function openControl({ path, build, holding, leases, release, stop 
       else socket.once('close', stop).end()
     }
 
-    writeLine(socket, { hello: { pid: process.pid, build } })
+    writeLine(socket, { hello: { build } })
     told = 0
     tellLeases()
     readLines(socket, (document) => {
       const message = document as Request | Acknowledgement
       if (message.do === 'leases') leases.drop(message.upTo)
+      else if (message.do === 'ping') writeLine(socket, { id: message.id, ok: {} } satisfies Answer)
       else tail = tail.then(() => take(message))
     })
   }
@@ -136,7 +142,7 @@ export async function openControl({ path, build, holding, leases, release, stop 
     tell(document) {
       if (agent) writeLine(agent, document)
     },
-    leasesCame,
+    leasesCame: () => leasesCame(),
     isOrphan() {
       if (agent) return false
       try {
@@ -148,6 +154,7 @@ export async function openControl({ path, build, holding, leases, release, stop 
     },
     close() {
       clearTimeout(telling)
+      leases.close()
       // The socket's file stays: nobody but root may remove it, and it may be a successor's already.
       agent?.destroy()
       server.close()

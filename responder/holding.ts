@@ -192,7 +192,7 @@ const entryOf = ({ before, after }: ResponderPassage): ResponderEntry => (after 
 function inTurn(passages: readonly ResponderPassage[]): ResponderPassage[] {
   const turn = ({ before, after }: ResponderPassage) => {
     const { kind } = (after ?? before) as ResponderEntry
-    return kind === 'dns_record' || kind === 'dhcp_binding' ? 1 : after ? 0 : 2
+    return kind === 'dns_record' || kind === 'dhcp_binding' || kind === 'dhcp_refusal' ? 1 : after ? 0 : 2
   }
   return [0, 1, 2].flatMap((one) => passages.filter((passage) => turn(passage) === one))
 }

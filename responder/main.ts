@@ -1,13 +1,15 @@
 /**
  * The responder: answers DNS and DHCP from memory, and goes on doing so while no agent runs.
  *
- *   node responder/main.js <path of its control socket>
+ *   node responder/main.js <path of its control socket> [trial]
  *
  * Started detached by the agent (dataplane/responder/session.ts), to which it says over the IPC channel once that it serves,
  * or why not. What it answers it is told over the control socket; it keeps nothing on disk.
  */
+import { dirname } from 'node:path'
+import { closePrototype } from '../dataplane/prototype.ts'
 import { responderBuild } from '../dataplane/responder/build.ts'
-import type { FromResponder } from '../dataplane/responder/protocol.ts'
+import { type FromResponder, TRIAL } from '../dataplane/responder/protocol.ts'
 import { type Control, openControl } from './control.ts'
 import { openDhcp } from './dhcp/server.ts'
 import { openDns } from './dns/dns.ts'
@@ -25,11 +27,13 @@ const tell = (document: FromResponder) => control?.tell(document)
 const problem = (error: unknown) => tell({ problem: error instanceof Error ? error.message : String(error) })
 
 async function main(path: string): Promise<void> {
+  closePrototype()
   const leases = openLeaseBuffer()
   const engines = {
     dns: openDns({ onError: problem }),
     dhcp: openDhcp({
       onProblem: problem,
+      whenStored: leases.whenStored,
       onLease(news) {
         leases.add(news)
         control?.leasesCame()
@@ -46,7 +50,7 @@ async function main(path: string): Promise<void> {
   }
   // As root, so that only root can speak to it.
   control = await openControl({ path, build: responderBuild(), holding, leases, release, stop })
-  dropPrivileges()
+  dropPrivileges(dirname(path))
   setInterval(() => void look(), RETRY_MS)
   let alone = 0
   async function look(): Promise<void> {
@@ -65,8 +69,18 @@ process.on('uncaughtException', problem)
 process.on('unhandledRejection', problem)
 for (const signal of ['SIGINT', 'SIGHUP', 'SIGPIPE'] as const) process.on(signal, () => {})
 
-main(process.argv[2] ?? '').then(
-  () => say({ ready: true }),
+/** Whether this process can be confined here. It parses nothing and opens nothing. */
+async function trial(path: string): Promise<void> {
+  closePrototype()
+  dropPrivileges(dirname(path))
+}
+
+const [, , where = '', what] = process.argv
+;(what === TRIAL ? trial(where) : main(where)).then(
+  () => {
+    say({ ready: true })
+    if (what === TRIAL) setImmediate(() => process.exit())
+  },
   (error: unknown) => {
     say({ failed: error instanceof Error ? error.message : String(error) })
     process.exitCode = 1

@@ -20,6 +20,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
+import * as portNumbers from '../dataplane/bpf/port/numbers.ts'
 import * as numbers from '../dataplane/numbers.ts'
 import * as shapingNumbers from '../dataplane/shaping/numbers.ts'
 
@@ -55,7 +56,7 @@ export function numbersHeader(constants: Readonly<Record<string, unknown>>): str
 async function build(): Promise<void> {
   for (const folder of ASSET_FOLDERS) for (const file of files(folder)) if (!NOT_ASSETS.test(file)) copy(file)
   for (const file of files('templates')) copy(file)
-  write(HEADER, numbersHeader({ ...numbers, ...shapingNumbers }))
+  write(HEADER, numbersHeader({ ...numbers, ...portNumbers, ...shapingNumbers }))
   for (const binary of BINARIES) {
     const path = join(OUT, binary)
     if (existsSync(path)) chmodSync(path, 0o755)

@@ -91,6 +91,7 @@ function build(stage: string, { withNode, out, level }: Options): string {
   put(stage, 'usr/bin/stratumctl', program('cli/main.js'), true)
   put(stage, 'usr/sbin/stratum-install', text('scripts/install'), true)
   put(stage, 'lib/systemd/system/stratumd.service', template('stratumd.service'))
+  put(stage, 'usr/lib/sysusers.d/stratum-node.conf', template('sysusers.conf'))
   put(stage, 'etc/default/stratumd', template('default'))
   folder(join(stage, 'etc/stratum'))
   put(stage, `${DOC}/copyright`, copyright(modules))

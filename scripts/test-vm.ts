@@ -31,7 +31,7 @@ const KERNEL = join(CACHE, 'kernel')
 const MEMORY = '2048M'
 /** How many times longer tests wait there. */
 const PATIENCE = '6'
-const TIMEOUT_MS = Number(process.env.VM_TIMEOUT ?? 1200) * 1000
+const TIMEOUT_MS = Number(process.env.VM_TIMEOUT ?? 3000) * 1000
 const ACCELERATOR = process.env.VM_ACCEL ?? 'tcg,thread=multi,tb-size=256'
 const SKIPPED = 77
 /** Without the marker the machine did not come to its end. */
@@ -112,7 +112,7 @@ function initScript(modules: readonly string[], { base, version }: Kernel, scrip
 function guestScript(command: readonly string[]): string {
   return [
     'export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TMPDIR=/run/tmp',
-    `export STRATUM_TEST_MACHINE=1 STRATUM_TEST_PATIENCE=${PATIENCE}; export TAP_TIMEOUT=$((60 * ${PATIENCE}))`,
+    `export STRATUM_TEST_MACHINE=1 STRATUM_TEST_PATIENCE=${PATIENCE}; export TAP_TIMEOUT=$((240 * ${PATIENCE}))`,
     'mkdir -p /run/netns /run/lock /run/tmp; mount -t bpf bpf /sys/fs/bpf; mount -t cgroup2 cgroup /sys/fs/cgroup',
     'mkdir -p /dev/shm /dev/pts; mount -t tmpfs shm /dev/shm; mount -t devpts pts /dev/pts; ip link set lo up',
     `cd ${quoted(ROOT)}`,

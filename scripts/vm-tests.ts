@@ -1,6 +1,6 @@
 /**
  * What `npm run test:vm` runs in its machine when no command is given: the tests of what only that kernel has, one after
- * the other, and a summary. Ends with 1 when one of them failed.
+ * the other, and a summary. Ends with 1 when one of them failed. `node build/scripts/vm-tests.js all` runs the slow ones too.
  */
 import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
@@ -11,12 +11,23 @@ const TESTS = [
   'test/kernel-features.test.js',
   'dataplane/netlink/test/driver-bond.test.js',
   'plugins/l2/test/bond.test.js',
+  'plugins/bandwidth/test/clsact.test.js',
   // Prints what it verified; no test file.
   'dataplane/bpf/test/verify.js',
 ]
+/** They take minutes each under emulation, and run with both forms of attaching on the kernel outside as well. */
+const SLOW = [
+  'dataplane/bpf/attach/test/attachments.test.js',
+  'dataplane/bpf/port/test/shut.test.js',
+  // Last: what it needs (MODULES) a plain machine has not loaded, and the tests before it are to see such a one.
+  'dataplane/bpf/port/test/frames.test.js',
+]
+const MODULES: Readonly<Record<string, string>> = { 'dataplane/bpf/port/test/frames.test.js': 'br_netfilter' }
 
-const results = TESTS.map((file) => {
+const results = [...TESTS, ...(process.argv[2] === 'all' ? SLOW : [])].map((file) => {
   process.stdout.write(`\n=== ${file}\n`)
+  const module = MODULES[file]
+  if (module !== undefined) spawnSync('modprobe', [module], { stdio: 'inherit' })
   const since = performance.now()
   const { status, signal } = spawnSync(process.execPath, [join(BUILD, file)], { stdio: 'inherit' })
   return {

@@ -94,6 +94,16 @@ t.test('processes are started in known places only', async (t) => {
   )
 })
 
+t.test(
+  'nobody asks Node for the interfaces: it keeps them in a plain object, by names that others choose',
+  async (t) => {
+    const asking = product.filter(
+      (path) => !path.includes('/test/') && /networkInterfaces/.test(read(path).replace(/^ *(\/?\*|\/\/).*$/gm, '')),
+    )
+    t.same(asking, [], 'dataplane/devices.ts has addressesOf()')
+  },
+)
+
 t.test('every Debian package says what for, and what only a bench needs is not installed for the tests', async (t) => {
   const lines = read('scripts/packages.txt')
     .split('\n')

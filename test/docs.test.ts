@@ -44,6 +44,23 @@ function node() {
   return Object.assign(plane, { devices: { ...plane.devices, addresses } })
 }
 
+t.test('no field of any answer is null, but `feature` in the index', async (t) => {
+  const { call } = await buildAgent(t, { plane: node() })
+  const { openapi } = await servedDocuments(call)
+  const nullable = [...fieldsOfNull(openapi, '')]
+  t.same([...new Set(nullable)], ['feature'])
+})
+
+/** Names of properties whose schema admits null. */
+function* fieldsOfNull(value: unknown, name: string): Iterable<string> {
+  if (typeof value !== 'object' || value === null) return
+  if ('type' in value && [value.type].flat().includes('null')) yield name
+  for (const [key, inner] of Object.entries(value)) {
+    const isName = !Array.isArray(value) && !/^(anyOf|oneOf|allOf|properties|items|schema)$/.test(key)
+    yield* fieldsOfNull(inner, isName ? key : name)
+  }
+}
+
 for (const area of readdirSync(PLUGINS)) {
   const readme = join(PLUGINS, area, 'README.md')
   if (!existsSync(readme)) continue

@@ -9,6 +9,7 @@ const TRIALS = {
   bonding: 'ip link add bond1 type bond',
   '8021q': 'ip link add br1 type bridge && ip link add link br1 name vlan5 type vlan id 5',
   vlan_filtering: 'ip link add br1 type bridge vlan_filtering 1',
+  bridge_meta: "nft 'add table bridge t; add chain bridge t c; add rule bridge t c meta ibrname br drop'",
   flowtable: "nft 'add table inet t; add flowtable inet t f { hook ingress priority 0; devices = { lo }; }'",
 } as const
 export type KernelFeature = keyof typeof TRIALS

@@ -9,7 +9,7 @@ import { type Mate, openMates } from './mates.ts'
 import { fc } from './property.ts'
 
 const P = '/api/v1'
-const AREAS = ['node', 'ipam', 'l2', 'networks', 'tenants', 'firewall', 'vxlan', 'gateway', 'float']
+const AREAS = ['node', 'ipam', 'l2', 'networks', 'compute', 'tenants', 'firewall', 'vxlan', 'gateway', 'float']
 const LINKS = [{ index: 2, name: 'up0', mtu: 1500, up: true, running: true, group: 0 }]
 const ADDRESS = { version: 4, index: 2, scope: 0, permanent: true, unusable: false, protocol: 0 } as const
 const config = { uplink: 'up0', api_rate_limit: '10000000', api_rate_burst: '1000000' }
@@ -95,7 +95,7 @@ async function request(mate: Mate, { what, a, b }: Step): Promise<[method: strin
       return [
         'POST',
         '/ipam/pools',
-        { name: 'p', subnet: ['10.0.0.0/29', '10.0.0.0/30', '10.0.0.4/30', 'fd00::/64'][a], ...maybeTenant },
+        { name: `p${a}`, subnet: ['10.0.0.0/29', '10.0.0.0/30', '10.0.0.4/30', 'fd00::/64'][a], ...maybeTenant },
       ]
     case 'unpool':
       return ['DELETE', `/ipam/pools/${(await nth(mate, '/ipam/pools', 'pools', a)).id}`]

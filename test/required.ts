@@ -15,6 +15,7 @@ const PROGRAMS = {
   prometheus: 'prometheus',
   promtool: 'prometheus',
   'systemd-analyze': 'systemd',
+  'systemd-sysusers': 'systemd',
   testssl: 'testssl.sh',
   zsh: 'zsh',
 } as const

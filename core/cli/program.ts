@@ -3,6 +3,7 @@ import { Argument, Command, CommanderError, InvalidArgumentError, Option } from 
 import type { Places } from '../environment.ts'
 import { VERSION } from '../version.ts'
 import { type Ask, type Call, Refused, Unreachable } from './client.ts'
+import { secondsIn } from './duration.ts'
 import type { Lines } from './lines.ts'
 import type { Screen } from './screen.ts'
 import { harmless, type OptionValue, UsageError, type Verb, type VerbContext, type VerbOption } from './verb.ts'
@@ -89,10 +90,11 @@ function addVerb(program: Command, verb: Verb, outside: Outside, outcome: Outcom
   })
 }
 
-function toOption({ flags, summary, integer, required, many }: VerbOption): Option {
+function toOption({ flags, summary, integer, duration, required, many }: VerbOption): Option {
   const option = new Option(flags, required ? `${summary} (required)` : summary)
   if (required) option.makeOptionMandatory()
   if (integer) option.argParser(wholeNumber)
+  if (duration) option.argParser(lengthOfTime)
   if (many) option.argParser((text: string, before: readonly string[] | undefined) => [...(before ?? []), text])
   return option
 }
@@ -142,6 +144,12 @@ function describeGroup(command: Command): void {
 function notEmpty(text: string): string {
   if (text === '') throw new InvalidArgumentError('It is empty.')
   return text
+}
+
+function lengthOfTime(text: string): number {
+  const seconds = secondsIn(text)
+  if (seconds === undefined) throw new InvalidArgumentError('It must be a length of time: 90s, 15m, 3h or 7d.')
+  return seconds
 }
 
 function wholeNumber(text: string): number {

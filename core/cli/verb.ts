@@ -26,6 +26,8 @@ export interface VerbOption {
   summary: string
   /** The value is a whole number. */
   integer?: boolean
+  /** The value is a length of time, `90s`, `15m`, `3h` or `7d`, and comes as seconds; a bare number is seconds. */
+  duration?: boolean
   required?: boolean
   /** It may be given more than once; its value is a list. */
   many?: boolean
@@ -109,8 +111,8 @@ export function path(parts: TemplateStringsArray, ...values: readonly (string | 
 
 export type Cell = string | number | boolean | undefined
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: a terminal would obey them
-const CONTROL = /[\u0000-\u001f\u007f-\u009f]/g
+/** A terminal would obey them, or show what follows in another direction. */
+const CONTROL = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu
 /** Text from elsewhere on one line of a terminal: what would be obeyed is shown as a question mark. */
 export const harmless = (text: string): string => text.replace(CONTROL, '?')
 

@@ -16,6 +16,7 @@ import { introduced, member } from './member.ts'
 import { plan } from './plan.ts'
 import { rate } from './rate.ts'
 import { scope } from './scope.ts'
+import { standings } from './standing.ts'
 import { subsystem } from './subsystem.ts'
 
 /** In the order in which refusals win. */
@@ -65,6 +66,7 @@ export function openGates({
   const allowed = allowList(config)
   const locked = counted(lockout(config, now, blocked), counts)
   const rated = rate(config, now)
+  const heard = standings(now)
   /** Below a prefix of a subsystem that is off nobody can say which paths there would be: the 503 of the last gate answers. */
   const known: Gate = ({ request, client, path }) => {
     if (path !== undefined && states.offAt(path) !== undefined) return undefined
@@ -111,6 +113,8 @@ export function openGates({
       }
       if (call.member !== undefined) break
     }
+    if (passed === undefined && call.caller !== undefined && !call.client.control)
+      heard.note(call.client.key, call.caller.kind)
     request.caller = call.caller
     request.member = call.member
     return undefined
@@ -121,6 +125,10 @@ export function openGates({
     admits: allowed.admits,
     lockout: locked,
     rate: rated,
+    /** Whether a source, by its key, has shown a credential lately. */
+    standing: heard.of,
+    /** A credential was accepted by a transport that has no Fastify request. */
+    heard: heard.note,
     /** Counts a refusal by the transports that have no Fastify request. */
     refused: (gate: GateName) => counts.refused(gate),
     /** Root hook, so that it also guards unknown paths. */

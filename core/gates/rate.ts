@@ -19,14 +19,19 @@ export interface Rate {
 
 const MAX_BUCKETS = 100_000
 
-/** D37: a token bucket per source address; a refused request takes nothing. */
+/**
+ * D37: a token bucket per source address; a refused request takes nothing. `RateLimit-Policy` is that of
+ * draft-ietf-httpapi-ratelimit-headers: the quota `q` of requests in a window of `w` seconds, and how many may come at once.
+ */
 export function rate(config: Config, now: () => number): Rate {
   const buckets = new Map<string, Bucket>()
   let perMs = 0
   let burst = 0
+  let policy = ''
   const read = () => {
     perMs = config.int('api_rate_limit') / 60_000
     burst = config.int('api_rate_burst')
+    policy = `"address";q=${config.int('api_rate_limit')};w=60;burst=${burst}`
   }
   read()
   config.onChange((key) => key.startsWith('api_rate_') && read())
@@ -60,6 +65,7 @@ export function rate(config: Config, now: () => number): Rate {
   const tell: Rate['tell'] = ({ client, reply }) => {
     if (client.control) return
     const { tokens } = bucketOf(client.key)
+    reply.header('ratelimit-policy', policy)
     reply.header('ratelimit-limit', burst)
     reply.header('ratelimit-remaining', Math.floor(tokens))
     reply.header('ratelimit-reset', Math.ceil((burst - tokens) / perMs / 1000))

@@ -12,8 +12,8 @@ export const scope: Gate = ({ caller, path, request }) => {
   const { config, url = '' } = request.routeOptions
   const changes = isMutation(request.method)
   if (request.is404 ? changes : config.access !== 'tenant') {
-    const action = `${request.method} ${url}`.trim()
-    return forbidden('OPERATOR_ONLY', `forbidden: this change is reserved for the operator (${action})`)
+    const action = request.is404 ? '' : ` (${request.method} ${url.replace(/:(\w+)/g, '{$1}')})`
+    return forbidden('OPERATOR_ONLY', `forbidden: this change is reserved for the operator${action}`)
   }
   return caller.suspended && changes ? SUSPENDED : undefined
 }

@@ -32,10 +32,12 @@ export function evaluationPayload(start: Date, hardwareId: string): LicencePaylo
  * @param usedAt when the node's evaluation began; undefined = never
  * @throws LicenceError
  */
-export function checkEvaluation(licence: Licence, usedAt: Date | undefined): void {
+export function checkEvaluation(licence: Licence, usedAt: Date | undefined, hardwareId: string): void {
   if (licence.plan !== EVALUATION_PLAN) {
     throw refused(`this node's own key cannot sign for plan ${licence.plan}`)
   }
+  // What this node makes names its hardware wherever there is an id of it.
+  if (hardwareId !== '' && licence.hardwareId === undefined) throw refused('it names no hardware_id')
   if (usedAt === undefined) throw refused('this node has not begun its evaluation')
   const began = Math.min(licence.validFrom.getTime(), usedAt.getTime())
   if (licence.validUntil.getTime() > began + EVALUATION_MS) {

@@ -95,7 +95,7 @@ export function openLicence(options: LicenceOptions): InstalledLicence {
 
   function trust(): Trust {
     const { evaluationUsedAt } = marks.current
-    return { vendorKeys: options.trustedKeys(), evaluationKey: options.evaluationKey, evaluationUsedAt }
+    return { vendorKeys: options.trustedKeys(), evaluationKey: options.evaluationKey, evaluationUsedAt, hardwareId }
   }
 
   function time(): Date {

@@ -6,8 +6,9 @@ import type { Licence } from './file.ts'
 import type { Capability, PlanGate } from './plan.ts'
 
 const DAY_MS = 86_400_000
-/** `warning` begins this long before `valid_until`. */
+/** `warning` begins this long before `valid_until`, or this share of the term before it, if that is less: no licence begins with it. */
 const WARNING_MS = 30 * DAY_MS
+const WARNING_SHARE = 1 / 3
 /** Changes still work this long after `valid_until`, and after the hardware stopped matching. */
 const GRACE_MS = 14 * DAY_MS
 /** A node's clock may run this far behind the vendor's without making a fresh licence "not yet valid". */
@@ -80,7 +81,8 @@ export function licenceState(moment: LicenceMoment): LicenceView {
   const days = Math.floor(left / DAY_MS)
   const mismatch = hardwareMismatch(licence, hardwareId)
   const foreign = mismatch ? time.getTime() - (moment.hardwareMismatchSince ?? time).getTime() : 0
-  const state = foreign >= GRACE_MS ? 'frozen' : stateByTime(left)
+  const state =
+    foreign >= GRACE_MS ? 'frozen' : stateByTime(left, licence.validUntil.getTime() - licence.validFrom.getTime())
   return {
     installed: true,
     serial_number: licence.serialNumber,
@@ -98,10 +100,10 @@ export function licenceState(moment: LicenceMoment): LicenceView {
   }
 }
 
-function stateByTime(left: number): LicenceState {
+function stateByTime(left: number, term: number): LicenceState {
   if (left <= -GRACE_MS) return 'frozen'
   if (left <= 0) return 'grace'
-  return left <= WARNING_MS ? 'warning' : 'active'
+  return left <= Math.min(WARNING_MS, term * WARNING_SHARE) ? 'warning' : 'active'
 }
 
 /** What the view cannot say about a licence: why it does not count yet, what it is bound to. */

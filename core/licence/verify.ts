@@ -11,6 +11,8 @@ export interface Trust {
   readonly evaluationKey: string
   /** When the node's evaluation began. */
   readonly evaluationUsedAt: Date | undefined
+  /** Of this machine; '' where it has none. */
+  readonly hardwareId: string
 }
 
 /** The licence in `text`. @throws LicenceError; for a bad signature it also names the keys that could not be used */
@@ -22,7 +24,7 @@ export function verifyLicence(text: string, trust: Trust): Licence {
   try {
     const { payload, signer } = openEnvelope(text, own === undefined ? vendor : [...vendor, own])
     const licence = readPayload(payload)
-    if (signer === own) checkEvaluation(licence, trust.evaluationUsedAt)
+    if (signer === own) checkEvaluation(licence, trust.evaluationUsedAt, trust.hardwareId)
     return licence
   } catch (error) {
     if (!(error instanceof LicenceError) || error.code !== 'LICENCE_SIGNATURE' || problems.length === 0) throw error

@@ -11,7 +11,7 @@ import { GroundLost, KernelRefusal, type Plane, UncertainOutcome } from '../../d
 import type { Change, LoadedArea, Mutation, Ref, Rule } from '../area.ts'
 import { desiredOn } from '../areas.ts'
 import type { Config } from '../config.ts'
-import { conflict } from '../errors.ts'
+import { ApiError, conflict } from '../errors.ts'
 import type { PipelineCounts } from '../observe/pipeline.ts'
 import { Outrun, openReplication, outrunTooOften, type Replicator } from '../replication.ts'
 import { inSlices, stepwise } from '../slices.ts'
@@ -231,8 +231,11 @@ function* withFollowing({ store, areas }: PipelineParts, touched: readonly Ref[]
   }
 }
 
-/** A refusal by the kernel is the operator's to know: the change does not fit (D69). */
+/** A refusal by the kernel is the operator's to know: the change does not fit (D69). What was lost twice may be tried again. */
 function refusal(error: unknown): unknown {
+  if (error instanceof GroundLost) {
+    return new ApiError(503, 'TAKEN_BACK', `the change was taken back: ${error.message}; try again`)
+  }
   if (!(error instanceof KernelRefusal)) return error
   return conflict('KERNEL_REFUSED', `the kernel refused the change: ${error.message}`)
 }

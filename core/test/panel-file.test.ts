@@ -12,6 +12,14 @@ const KEYS: ConfigKeys = {
   place: { default: '', effective: 'restart', summary: 'a place' },
 }
 
+const checkedKey: ConfigKeys[string] = {
+  ...KEYS.size,
+  default: '1',
+  effective: 'restart',
+  summary: 'guards',
+  check: checks.int(1, 2),
+}
+
 function node(t: Parameters<typeof scratch>[0]) {
   const dir = scratch(t)
   const [file, copy] = [join(dir, 'panel.json'), join(dir, 'copy')]
@@ -94,11 +102,39 @@ t.test(
     t.equal(open().int('size'), 1, 'an absent file is no broken one')
     t.notOk(existsSync(copy))
     write('nonsense')
-    t.throws(open, /must hold one JSON object/, 'the very first one must be usable')
-    writeFileSync(copy, '{"size": 1000}')
-    t.throws(open, /must hold one JSON object/, 'so must be what was kept')
+    for (const kept of [undefined, '{"size": 1000}']) {
+      if (kept !== undefined) writeFileSync(copy, kept)
+      const lost = open()
+      t.same([lost.int('size'), lost.source('size')], [1, 'default'], 'nothing usable was kept')
+      t.match(lost.fileProblem(), /must hold one JSON object; none of it is in force$/)
+      t.match(lost.closed(), /correct the file and restart stratumd$/, 'what it should guard stays shut')
+      write({ size: 6 })
+      await lost.reload()
+      t.same([lost.int('size'), lost.fileProblem()], [6, undefined])
+      t.ok(lost.closed(), 'until the next start, at which all of it counts')
+      t.equal(open().closed(), undefined)
+      write('nonsense')
+      rmSync(copy)
+    }
   },
 )
+
+t.test('a value that cannot be used is ignored, named with its place, and closes what it guards', async (t) => {
+  const { file, write } = node(t)
+  const keys: ConfigKeys = { ...KEYS, who: { ...checkedKey, guards: true } }
+  const open = (overrides: Record<string, string>, environment: Record<string, string> = {}) =>
+    openConfig(keys, { file, overrides: () => overrides, environment })
+  write({ size: 5, constructor: 'x', ['__proto__']: 'x' })
+  const config = open({ size: '700', toString: 'x', names: 'a' }, { STRATUM_SIZE: 'x' })
+  t.same([config.int('size'), config.source('size'), config.text('names')], [5, 'file', 'a'])
+  t.equal(config.closed(), undefined)
+  t.same(config.ignored(), [
+    'size in the local overrides is ignored: must be a whole number from 1 to 100; stratumctl config unset size',
+    'toString in the local overrides is ignored: this version has no such configuration key; stratumctl config unset toString',
+    'size in the environment is ignored: must be a whole number from 1 to 100; correct STRATUM_SIZE and restart stratumd',
+  ])
+  t.match(open({ who: 'x' }).closed(), /^who in the local overrides is ignored/)
+})
 
 t.test('what is in force though it cannot be kept is told', async (t) => {
   const { write, open, copy } = node(t)

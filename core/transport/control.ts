@@ -18,7 +18,12 @@ import { readQuestion } from './stream/question.ts'
 import { TAIL_TYPE } from './tail.ts'
 
 /** At least 32 printable characters without blanks: what an Authorization header can carry. */
-export const Token = Type.String({ minLength: 32, maxLength: 256, pattern: '^[A-Za-z0-9._~+/=-]+$' })
+export const Token = Type.String({
+  title: '32 to 256 characters A-Z a-z 0-9 . _ ~ + / = -',
+  minLength: 32,
+  maxLength: 256,
+  pattern: '^[A-Za-z0-9._~+/=-]+$',
+})
 const Key = Type.String({ maxLength: 64 })
 const strict = { additionalProperties: false }
 const NEXT_START = 'takes effect at the next start of the agent'
@@ -132,12 +137,14 @@ function configRoutes(app: TypedApp, { config, overrides }: Agent): void {
     known(key)
     const wrong = config.problem(key, request.body.value)
     if (wrong !== undefined) throw badRequest(`${key}: ${wrong}`)
+    const remark = config.remark(key, request.body.value)
     await store(key, request.body.value)
-    return { status: 'updated', key, effective: config.effective(key) }
+    return { status: 'updated', key, effective: config.effective(key), ...(remark !== undefined && { remark }) }
   })
   app.delete('/config/:key', { schema: { params: Params } }, async (request) => {
     const { key } = request.params
-    known(key)
+    // What an older or newer version knew may be left over.
+    if (!Object.hasOwn(overrides.read().config, key)) known(key)
     await store(key, undefined)
     return { status: 'deleted', key, effective: config.effective(key) }
   })

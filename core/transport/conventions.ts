@@ -1,4 +1,6 @@
 /** What holds for every route: JSON in and out, strict types, request ids, compression. */
+
+import { isUtf8 } from 'node:buffer'
 import { randomBytes } from 'node:crypto'
 import { pipeline, Readable } from 'node:stream'
 import { createGzip, gzip } from 'node:zlib'
@@ -9,7 +11,7 @@ import Fastify, {
   type FastifyRequest,
   LogController,
 } from 'fastify'
-import { type ApiError, badRequest } from '../errors.ts'
+import { type ApiError, badRequest, notImplemented } from '../errors.ts'
 import type { Gates } from '../gates/index.ts'
 import { lateCompilers } from './compilers.ts'
 import { passedOf } from './elsewhere.ts'
@@ -41,7 +43,15 @@ export function openServer(
     // What another member has passed on keeps its id, so that both tell of the same request.
     genReqId: (raw) => passedOf(raw)?.requestId ?? `${boot}-${(++requests).toString(36)}`,
     schemaController: lateCompilers(),
-    ajv: { customOptions: { coerceTypes: false, removeAdditional: false, useDefaults: false, allErrors: false } },
+    ajv: {
+      customOptions: {
+        coerceTypes: false,
+        removeAdditional: false,
+        useDefaults: false,
+        allErrors: false,
+        verbose: true,
+      },
+    },
     schemaErrorFormatter: (violations, where) => new Error(violationText(violations, where)),
     // A URL that cannot be decoded reaches no hook: the gates are asked here, so that it tells a stranger nothing.
     frameworkErrors(error, request, reply) {
@@ -55,9 +65,9 @@ export function openServer(
   app.setErrorHandler<Error & ApiError>(answerError)
   app.setNotFoundHandler((_request, reply) => reply.code(404).send({ error: 'no such path' }))
   app.removeAllContentTypeParsers()
-  app.addContentTypeParser('application/json', { parseAs: 'string' }, (_request, body, done) => {
+  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (_request, body, done) => {
     try {
-      done(null, parseBody(body as string))
+      done(null, parseBody(textOf(body as Buffer)))
     } catch (error) {
       done(error as Error, undefined)
     }
@@ -73,6 +83,7 @@ export function openServer(
 
 /** Hooks that come after the gates. */
 export function addConventions(app: FastifyInstance): void {
+  app.addHook('onRequest', (request, _reply, done) => done(unreadable(request) ?? unkeptPromise(request)))
   app.addHook('onRoute', (route) => {
     const body = route.schema?.body as { type?: string; properties?: object } | undefined
     const takesBody = [route.method].flat().some((method) => method === 'POST' || method === 'PUT')
@@ -118,6 +129,44 @@ export function addConventions(app: FastifyInstance): void {
     // What goes wrong in the source or the client's going away ends the compressed stream, which the answer follows.
     else done(null, pieces && pipeline(pieces, createGzip(), () => {}))
   })
+}
+
+/** @throws ApiError 400: decoding would put replacement characters in the place of what was meant */
+function textOf(body: Buffer): string {
+  if (!isUtf8(body)) throw badRequest('body is not valid UTF-8')
+  return body.toString('utf8')
+}
+
+/** RFC 3986 §2.1: only ASCII stands in a URL, and what is encoded in it is UTF-8. The router has decoded the path. */
+function unreadable({ url }: FastifyRequest): ApiError | undefined {
+  for (let at = 0; at < url.length; at++) {
+    if (url.charCodeAt(at) > 0x7e)
+      return badRequest('the URL holds characters other than ASCII: percent-encode them as UTF-8')
+  }
+  const query = url.indexOf('?')
+  if (query < 0 || !url.includes('%', query)) return undefined
+  try {
+    decodeURIComponent(url.slice(query))
+    return undefined
+  } catch {
+    return badRequest('the query holds a percent-encoding that is no UTF-8')
+  }
+}
+
+/**
+ * Headers and a parameter by which other APIs promise that a change is tried only, taken back by itself, or made once. Whoever sends one relies on
+ * that: to carry out the change all the same would be worse than to refuse it.
+ */
+const PROMISES = new Map([
+  ['x-confirm-within', 'X-Confirm-Within is not implemented: a change stays until you take it back'],
+  ['x-dry-run', 'X-Dry-Run is not implemented: every change is carried out'],
+  ['idempotency-key', 'Idempotency-Key is not implemented: a call that is repeated is carried out again'],
+])
+const DRY_RUN = 'dry_run is not implemented: every change is carried out'
+
+function unkeptPromise({ headers, query }: FastifyRequest): ApiError | undefined {
+  for (const [name, why] of PROMISES) if (headers[name] !== undefined) return notImplemented(why)
+  return Object.hasOwn(query as object, 'dry_run') ? notImplemented(DRY_RUN) : undefined
 }
 
 /** D12: without a body its type says nothing. */

@@ -14,6 +14,7 @@ import { type Client, clientAt, clientOf } from '../gates/client.ts'
 import type { Caller } from '../gates/gate.ts'
 import type { Gates } from '../gates/index.ts'
 import type { Lockout } from '../gates/lockout.ts'
+import { STRANGER } from '../gates/standing.ts'
 import { guardDoor } from './door.ts'
 import { type Handler, listenRest, type RestListener } from './listener.ts'
 
@@ -79,7 +80,12 @@ export function openElsewhere(parts: { config: Config; gates: () => Gates; app: 
       listenRest(handler, {
         ...options,
         guard: (server) =>
-          guardDoor(server, { config: parts.config, app: parts.app(), gates: { admits: knows }, shares: knows }),
+          guardDoor(server, {
+            config: parts.config,
+            app: parts.app(),
+            gates: { admits: knows, standing: () => STRANGER },
+            shares: knows,
+          }),
       }),
     serve(request, response, passed) {
       markPassed(request, passed, request.socket.remoteAddress ?? '')
@@ -107,7 +113,7 @@ const HOP = ['connection', 'keep-alive', 'proxy-connection', 'te', 'trailer', 't
 /** For the member called alone. */
 const OWN = ['content-length', 'host', 'authorization', 'proxy-authorization', 'cookie', 'expect', 'x-node']
 /** What the caller has left is counted by the member called. */
-const RATE = ['ratelimit-limit', 'ratelimit-remaining', 'ratelimit-reset']
+const RATE = ['ratelimit-policy', 'ratelimit-limit', 'ratelimit-remaining', 'ratelimit-reset']
 
 /** Of one caller's calls so many may be on their way to members; each holds a connection, and its body is in memory. */
 const IN_FLIGHT = 32

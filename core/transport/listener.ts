@@ -16,8 +16,8 @@ export interface Listener {
 }
 
 export interface RestListener extends Listener {
-  /** New connections use the new material; the ones that stand are not touched. */
-  setCertificate(material: { cert: string; key: string }): void
+  /** New connections use the new material; the ones that stand are not touched. `ca`: otherwise as it was. */
+  setCertificate(material: { cert: string; key: string; ca?: string }): void
 }
 
 /** Node would refuse a request without Host with an empty body; we answer it in our shape. */
@@ -39,7 +39,7 @@ export async function listenRest(
   handler: Handler,
   options: { address: string; port: number; cert: string; key: string; ca?: string; guard?: (server: Server) => void },
 ): Promise<RestListener> {
-  const { ca } = options
+  let { ca } = options
   const asked = ca === undefined ? {} : { ca, requestCert: true, rejectUnauthorized: false }
   const server = https.createServer({ ...tlsOptions(options), ...asked, ...OPTIONS })
   server.timeout = SILENCE_MS
@@ -51,7 +51,10 @@ export async function listenRest(
   return {
     where: family === 'IPv6' ? `[${address}]:${port}` : `${address}:${port}`,
     close,
-    setCertificate: (material) => server.setSecureContext({ ...tlsOptions(material), ...(ca !== undefined && { ca }) }),
+    setCertificate(material) {
+      ca = material.ca ?? ca
+      server.setSecureContext({ ...tlsOptions(material), ...(ca !== undefined && { ca }) })
+    },
   }
 }
 

@@ -1,30 +1,31 @@
 /** Turns whatever went wrong into `{error}` with its status. What is not meant for the caller stays in the log. */
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
 import { ApiError } from '../errors.ts'
+import { describe, type Told, tooFewOrMany } from './words.ts'
 
 interface Violation {
   keyword: string
   instancePath: string
   params: Record<string, unknown>
-  message?: string | undefined
+  /** The schema that was violated. */
+  parentSchema?: Told | undefined
 }
 
-/** One sentence for the first schema violation: `action is required`, `unrecognised key: foo`, `priority: must be integer`. */
+/**
+ * One sentence for the first violation: `action is required`, `unrecognised key: foo`, `priority: must be a whole number`.
+ * The validator's own words are for programmers and never shown.
+ */
 export function violationText(violations: readonly Violation[], where = 'body'): string {
-  const [first] = violations
-  if (first === undefined) return `${where} is invalid`
-  const path = first.instancePath.slice(1).replaceAll('/', '.').replaceAll('~1', '/').replaceAll('~0', '~')
+  // Where one of several shapes is asked for, each tells what it lacks, and then the whole tells that none fits.
+  const told = violations.find(({ keyword }) => keyword === 'anyOf') ?? violations[0]
+  if (told === undefined) return `${where}: cannot be used`
+  const { keyword, params, parentSchema = {} } = told
+  const path = told.instancePath.slice(1).replaceAll('/', '.').replaceAll('~1', '/').replaceAll('~0', '~')
   const at = (key: unknown) => (path === '' ? String(key) : `${path}.${String(key)}`)
-  switch (first.keyword) {
-    case 'required':
-      return `${at(first.params.missingProperty)} is required`
-    case 'additionalProperties':
-      return `unrecognised key: ${at(first.params.additionalProperty).slice(0, 64)}`
-    case 'enum':
-      return `${path || where}: must be one of ${(first.params.allowedValues as unknown[]).join(', ')}`
-    default:
-      return `${path || where}: ${first.message ?? 'is invalid'}`
-  }
+  if (keyword === 'required') return `${at(params.missingProperty)} is required`
+  if (keyword === 'additionalProperties') return `unrecognised key: ${at(params.additionalProperty).slice(0, 64)}`
+  if (keyword === 'not') return `${path || where}: this word is reserved; choose another`
+  return `${path || where}: ${tooFewOrMany(keyword, parentSchema) ?? `must be ${describe(parentSchema)}`}`
 }
 
 function asApiError(error: unknown): ApiError | undefined {

@@ -2,8 +2,8 @@
  * The bpf filesystem, where maps and links live on without the agent: `<root>/v<BPF_LAYOUT>/<name>`. Another layout
  * number means another directory, so that an agent never takes over maps that it would misread.
  */
-import { mkdirSync, readdirSync, rmSync, statfsSync } from 'node:fs'
-import { join } from 'node:path'
+import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, statfsSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import koffi from 'koffi'
 import { KernelError } from '../libc.ts'
 import { BPF_LAYOUT } from '../numbers.ts'
@@ -51,9 +51,53 @@ export function layoutDir(root: string): string {
   return dir
 }
 
+/** Names in a folder of pins; none where it is no folder, or somebody has removed it, which may happen at any moment. */
+export function pinsIn(dir: string): string[] {
+  try {
+    return readdirSync(dir)
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'ENOENT' || code === 'ENOTDIR') return []
+    throw error
+  }
+}
+
+/** How often a folder is made again that goes while something is pinned into it. */
+const TRIES = 5
+
+/** Pins at `path` what `pin` pins there; its folder is made if it is not there, or goes meanwhile. @throws KernelError */
+export function pinAt(path: string, pin: (path: string) => void): void {
+  for (let left = TRIES; ; left--) {
+    mkdirSync(dirname(path), { recursive: true })
+    try {
+      pin(path)
+      return
+    } catch (error) {
+      if (left === 0 || !(error instanceof KernelError && error.code === 'ENOENT')) throw error
+    }
+  }
+}
+
+/** Above the layouts of all releases. */
+const RETIRED = 1_000_000
+
+/**
+ * Moves `folders` of this layout (all of it unless given) to a layout of their own: what is pinned there goes on until the
+ * layouts that are not this one are removed.
+ */
+export function retire(root: string, folders: readonly string[] = ['']): void {
+  const to = join(root, `v${Math.max(RETIRED, (layouts(root).at(-1) ?? 0) + 1)}`)
+  for (const folder of folders) {
+    const from = join(layoutDir(root), folder)
+    if (!existsSync(from)) continue
+    if (folder !== '') mkdirSync(to, { recursive: true })
+    renameSync(from, join(to, folder))
+  }
+}
+
 /** Layout numbers that have a directory below `root`, ascending. */
 export function layouts(root: string): number[] {
-  const found = readdirSync(root).flatMap((name) => /^v([1-9][0-9]*)$/.exec(name)?.[1] ?? [])
+  const found = pinsIn(root).flatMap((name) => /^v([1-9][0-9]*)$/.exec(name)?.[1] ?? [])
   return found.map(Number).sort((a, b) => a - b)
 }
 

@@ -81,6 +81,12 @@ export function bindLibbpf(name: string) {
       'void *bpf_object__find_map_by_name(void *object, const char *name)',
     ),
     mapFd: now<(map: MapPointer) => number>('int bpf_map__fd(void *map)'),
+    /** The first map after null; null after the last. */
+    nextMap: now<(object: ObjectPointer, map: MapPointer | null) => MapPointer | null>(
+      'void *bpf_object__next_map(void *object, void *map)',
+    ),
+    /** Null where a map is not to be pinned. */
+    pinPath: now<(map: MapPointer) => string | null>('const char *bpf_map__pin_path(void *map)'),
     /** Before loading. */
     setMaxEntries: now<(map: MapPointer, entries: number) => number>(
       'int bpf_map__set_max_entries(void *map, uint32_t entries)',
@@ -104,6 +110,11 @@ export function bindLibbpf(name: string) {
       'int btf__find_by_name_kind(void *btf, const char *name, uint32_t kind)',
     ),
     typeById: now<(btf: BtfPointer, id: number) => bigint | null>('void *btf__type_by_id(void *btf, uint32_t id)'),
+
+    /** `code` is instructions of 8 bytes each, `count` of them. */
+    loadProgram: later<[type: number, name: string, license: string, code: Uint8Array, count: number, options: null]>(
+      'int bpf_prog_load(int type, const char *name, const char *license, const void *code, size_t count, void *options)',
+    ),
 
     // Anything with a file descriptor
     pin: now<(fd: number, path: string) => number>('int bpf_obj_pin(int fd, const char *path)'),

@@ -28,6 +28,8 @@ const ENOENT = 2
 
 export interface MapInfo {
   type: number
+  /** The kernel's number of the map, which no other has until the next reboot. */
+  id: number
   name: string
   keySize: number
   /** Per CPU, in a per-CPU map. */
@@ -215,6 +217,7 @@ export function mapInfo(fd: number): MapInfo {
   checked(libbpf().info(fd, info, Uint32Array.of(info.length)), 'read the description of a map')
   return {
     type: info.readUInt32LE(0),
+    id: info.readUInt32LE(4),
     keySize: info.readUInt32LE(8),
     valueSize: info.readUInt32LE(12),
     maxEntries: info.readUInt32LE(16),

@@ -4,6 +4,7 @@
  */
 import { existsSync } from 'node:fs'
 import { KernelError } from '../libc.ts'
+import { pinAt } from './bpffs.ts'
 import { setConstant } from './btf.ts'
 import type { Codec } from './codec.ts'
 import { checked, type Libbpf, libbpf, type MapPointer, type ObjectPointer, present } from './libbpf.ts'
@@ -109,6 +110,17 @@ export class BpfObject {
     const pointer = this.#lib.findMap(this.#loaded(), name)
     if (pointer === null) throw new Error(`${this.path} has no map ${name}`)
     return checked(this.#lib.mapFd(pointer), `use map ${name}`)
+  }
+
+  /** Pins the maps again whose pins somebody has deleted. @throws KernelError */
+  pinAgain(): void {
+    const object = this.#loaded()
+    for (let map = this.#lib.nextMap(object, null); map !== null; map = this.#lib.nextMap(object, map)) {
+      const path = this.#lib.pinPath(map)
+      if (path === null || existsSync(path)) continue
+      const fd = checked(this.#lib.mapFd(map), `use the map of ${path}`)
+      pinAt(path, () => checked(this.#lib.pin(fd, path), `pin the map at ${path}`))
+    }
   }
 
   /** Gives every handle back; what is attached or pinned stays. Not while `load` runs, whose memory this frees. */

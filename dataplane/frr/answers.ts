@@ -27,6 +27,13 @@ export interface ReadNeighbor extends Omit<NeighborState, 'bfd'> {
   bfd?: { multiplier: number; rx: number; tx: number } | undefined
 }
 
+/** Of `show work-queues`: how many things wait in all queues of a daemon. A row begins with a flag or none, then the number. */
+export const readQueued = (answer: string): number =>
+  Array.from(answer.matchAll(/^[^\S\n]*(?:[A-Z-][^\S\n]+)?(\d+)[^\S\n]/gm), ([, items]) => Number(items)).reduce(
+    (sum, items) => sum + items,
+    0,
+  )
+
 /** Where a neighbor begins in the answer, as json-c indents it, and where its fields end. */
 const NEIGHBOR = /^ {2}"([0-9a-f.:]{2,45})":(?=\{$)/gm
 const NEIGHBOR_END = '\n  }'
@@ -64,14 +71,19 @@ function readNeighbor(address: string, all: Fields): ReadNeighbor {
   }
 }
 
-const BFD: Readonly<Record<string, BfdState>> = { up: 'up', init: 'init', down: 'down', shutdown: 'admin_down' }
+const BFD: ReadonlyMap<string, BfdState> = new Map([
+  ['up', 'up'],
+  ['init', 'init'],
+  ['down', 'down'],
+  ['shutdown', 'admin_down'],
+])
 
 /** Of `show bfd peers json`: address → state. */
 export function readBfd(answer: string): Map<string, BfdState> {
   return new Map(
     list(parse(answer)).map((value) => {
       const { peer, status } = fields(value)
-      return [text(peer), BFD[text(status)] ?? 'down']
+      return [text(peer), BFD.get(text(status)) ?? 'down']
     }),
   )
 }

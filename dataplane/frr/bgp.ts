@@ -61,6 +61,11 @@ export interface Bgp {
   routes(family: 4 | 6): AsyncIterable<BgpRoute[]>
   /** Of each speaker: prefixes of both families for which there is a path, our own included, which every speaker has. */
   prefixes(): Promise<number[]>
+  /**
+   * True once bgpd and zebra have nothing queued: best paths are chosen by what was configured, and the kernel has them.
+   * False when they are still at it after `ms`, or do not answer.
+   */
+  converged(ms: number): Promise<boolean>
   /** Whether this kernel can protect a session by a key. */
   md5(): boolean
   /** Process ids of the daemons that run. */
@@ -76,6 +81,7 @@ export const NO_BGP: Bgp = {
   bfd: async () => new Map(),
   routes: nothing,
   prefixes: async () => [],
+  converged: async () => true,
   md5: () => true,
   pids: () => ({}),
 }

@@ -114,6 +114,7 @@ export function bgpNeighbor(fields: NeighborFields): BgpEntry {
     const [inward, outward] = [fields.import[family], fields.export[family]]
     return [
       'activate',
+      'soft-reconfiguration inbound',
       `maximum-prefix ${MAX_PREFIXES}`,
       ...(inward === '' ? [] : [`route-map ${certain(NAME, inward)} in`]),
       ...(outward === '' ? [] : [`route-map ${certain(NAME, outward)} out`]),

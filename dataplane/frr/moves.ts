@@ -23,8 +23,14 @@ export function readMove(text: string): Move | undefined {
 }
 
 /** Connect and Active are the same way forward: there is no connection yet. */
-const FARNESS: Readonly<Record<string, number>> = { Connect: 1, Active: 1, OpenSent: 2, OpenConfirm: 3, Established: 4 }
-const far = (state: string): number => FARNESS[state] ?? 0
+const FARNESS: ReadonlyMap<string, number> = new Map([
+  ['Connect', 1],
+  ['Active', 1],
+  ['OpenSent', 2],
+  ['OpenConfirm', 3],
+  ['Established', 4],
+])
+const far = (state: string): number => FARNESS.get(state) ?? 0
 const GONE = 'Deleted'
 
 export interface Machines {

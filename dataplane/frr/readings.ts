@@ -1,5 +1,6 @@
 /** What the daemons tell of their work. Long listings have a connection of their own, so that nothing waits for their reader. */
-import { readBfd, readInstances, readNeighbors, readPrefixCounts, readRouteLine } from './answers.ts'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { readBfd, readInstances, readNeighbors, readPrefixCounts, readQueued, readRouteLine } from './answers.ts'
 import type { Bgp, BgpRoute, BgpState } from './bgp.ts'
 import type { Follower } from './follow.ts'
 import { takesKeys } from './md5.ts'
@@ -19,6 +20,11 @@ export interface ReadingParts {
 const PATIENCE_MS = 60_000
 /** After so much of a listing everybody else gets a turn. */
 const SLICE_MS = 5
+/** Between two looks at the daemons' queues; bgpd holds paths back for 50 ms, zebra routes for 10. */
+const QUEUE_MS = 20
+
+/** In place of an answer that did not come. */
+const BUSY = '- 1 -'
 
 export function openReadings({ places, daemon, pids, follower }: ReadingParts): Bgp {
   /** '' when it does not run. Throws when it runs and does not answer: then nothing is known, which is not the same as nothing there. */
@@ -74,6 +80,19 @@ export function openReadings({ places, daemon, pids, follower }: ReadingParts): 
       const answers = [4, 6].map((family) => ask('bgpd', `show bgp vrf all ipv${family} unicast statistics json`))
       const [four = [], six = []] = (await Promise.all(answers)).map(readPrefixCounts)
       return four.map((many, at) => many + (six[at] ?? 0))
+    },
+
+    async converged(ms) {
+      const end = performance.now() + ms
+      // bgpd hands over to zebra when its queue is empty, so zebra is asked last, and once more behind what was on its way.
+      for (const name of ['bgpd', 'zebra', 'zebra'] as const) {
+        while (readQueued(await ask(name, 'show work-queues').catch(() => BUSY)) > 0) {
+          if (performance.now() > end) return false
+          await sleep(QUEUE_MS)
+        }
+        await sleep(QUEUE_MS)
+      }
+      return true
     },
 
     md5: takesKeys,

@@ -2,7 +2,7 @@
  * Settings of one device that the kernel keeps below /proc/sys/net/ipv{4,6}/conf. A link's message tells them all
  * (IFLA_INET_CONF, IFLA_INET6_CONF: arrays by the numbers of linux/ip.h and linux/ipv6.h); they are set through the files.
  */
-import { writeFileSync } from 'node:fs'
+import { existsSync, writeFileSync } from 'node:fs'
 import type { Attributes } from './attribute.ts'
 import { AF_INET, AF_INET6 } from './inet.ts'
 
@@ -77,6 +77,11 @@ export function confValue(conf: DeviceConf, path: string, device: string): numbe
   return place && conf[place.family][place.at]
 }
 
+/** Whether the device has the setting; one of IPv6 counts as had where the kernel has no IPv6 for the device. */
+export function hasConf(conf: DeviceConf, path: string, device: string, wish: number): boolean {
+  return confValue(conf, path, device) === wish || (path.startsWith('ipv6/') && conf.ipv6.length === 0)
+}
+
 /** All settings that are known here, as paths; for tests of the tables. */
 export function confPaths(device: string): string[] {
   return [
@@ -93,8 +98,9 @@ export function decodeConf(spec: Attributes | undefined): DeviceConf {
   }
 }
 
-/** Writes a setting in the namespace of this process. Throws the error of the file. */
+/** Writes a setting in the namespace of this process. Throws the error of the file. Without IPv6 it has no settings. */
 export function writeConf(path: string, value: number): void {
+  if (path.startsWith('ipv6/') && !existsSync('/proc/sys/net/ipv6')) return
   writeFileSync(`/proc/sys/net/${path}`, `${value}\n`)
 }
 

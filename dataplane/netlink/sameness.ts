@@ -1,5 +1,5 @@
 /** Whether what the kernel holds is what is asked for. An observed entry says more than a desired one asks. */
-import { confValue, type DeviceConf } from './devconf.ts'
+import { type DeviceConf, hasConf } from './devconf.ts'
 import { deviceChange } from './device.ts'
 import type { LinkEntry, NetlinkEntry, RouteEntry } from './entries.ts'
 
@@ -46,7 +46,7 @@ function satisfies(held: LinkEntry, conf: DeviceConf, wanted: LinkEntry): boolea
     (wanted.isolated === undefined || wanted.isolated === (held.isolated ?? false)) &&
     (wanted.mtu === undefined || held.mtu === wanted.mtu) &&
     (wanted.mac === undefined || held.mac === wanted.mac) &&
-    wanted.sysctls.every(([path, value]) => confValue(conf, path, wanted.name) === value)
+    wanted.sysctls.every(([path, value]) => hasConf(conf, path, wanted.name, value))
   )
 }
 

@@ -7,15 +7,16 @@ import { Attributes, Payload } from './attribute.ts'
 import type { Netlink } from './socket.ts'
 import { type Message, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE } from './wire.ts'
 
-const RTM_NEWQDISC = 36
+export const RTM_NEWQDISC = 36
+export const RTM_DELQDISC = 37
 const RTM_GETQDISC = 38
 export const RTM_NEWTCLASS = 40
 const RTM_DELTCLASS = 41
 const RTM_GETTCLASS = 42
 
 const TC_H_ROOT = 0xffffffff
-const TCA_KIND = 1
-const TCA_OPTIONS = 2
+export const TCA_KIND = 1
+export const TCA_OPTIONS = 2
 const TCA_STATS2 = 7
 const TCA_STATS_QUEUE = 3
 const TCA_HTB_PARMS = 1
@@ -25,7 +26,7 @@ const TCA_HTB_CEIL64 = 7
 /** TC_LINKLAYER_ETHERNET: the kernel then needs no table of rates. */
 const ETHERNET = 1
 /** struct tcmsg */
-const HEADER = 20
+export const TC_HEADER = 20
 /** struct tc_htb_opt: two tc_ratespec of 12 bytes, buffer, cbuffer, quantum, level, prio. */
 const HTB_OPT = 44
 /** linux/netlink.h */
@@ -86,7 +87,7 @@ export function addHtb(ifindex: number): Message {
   const init = Buffer.alloc(20)
   init.writeUInt32LE(3, 0)
   init.writeUInt32LE(10, 4)
-  const payload = header(ifindex, handleOf(0), TC_H_ROOT).text(TCA_KIND, 'htb')
+  const payload = tcHeader(ifindex, handleOf(0), TC_H_ROOT).text(TCA_KIND, 'htb')
   payload.nest(TCA_OPTIONS, () => payload.bytes(TCA_HTB_INIT, init))
   return { type: RTM_NEWQDISC, flags: NLM_F_CREATE | NLM_F_EXCL, payload: payload.finish() }
 }
@@ -105,7 +106,7 @@ export function putClass(ifindex: number, it: HtbClass): Message[] {
   options.writeUInt32LE(ticks(burst, rate), 24)
   options.writeUInt32LE(ticks(ceilBurst, ceil), 28)
   options.writeUInt32LE(QUANTUM, 32)
-  const payload = header(ifindex, handleOf(minor), handleOf(parent)).text(TCA_KIND, 'htb')
+  const payload = tcHeader(ifindex, handleOf(minor), handleOf(parent)).text(TCA_KIND, 'htb')
   payload.nest(TCA_OPTIONS, () => {
     payload.bytes(TCA_HTB_PARMS, options)
     if (rate >= UNSIGNED) payload.bytes(TCA_HTB_RATE64, wide(rate))
@@ -118,39 +119,41 @@ export function putClass(ifindex: number, it: HtbClass): Message[] {
 function putQueue(ifindex: number, minor: number, bytes: number): Message {
   const limit = Buffer.alloc(4)
   limit.writeUInt32LE(bytes)
-  const payload = header(ifindex, leafHandle(minor), handleOf(minor)).text(TCA_KIND, 'bfifo').bytes(TCA_OPTIONS, limit)
+  const payload = tcHeader(ifindex, leafHandle(minor), handleOf(minor))
+    .text(TCA_KIND, 'bfifo')
+    .bytes(TCA_OPTIONS, limit)
   return { type: RTM_NEWQDISC, flags: NLM_F_CREATE | NLM_F_REPLACE, payload: payload.finish() }
 }
 
 /** What waits in the class is lost. EBUSY while others lie in it, ENOENT when there is none. */
 export function deleteClass(ifindex: number, minor: number): Message {
-  return { type: RTM_DELTCLASS, flags: 0, payload: header(ifindex, handleOf(minor), 0).finish() }
+  return { type: RTM_DELTCLASS, flags: 0, payload: tcHeader(ifindex, handleOf(minor), 0).finish() }
 }
 
 /** A question for {@link Netlink.askEach}. The kernel answers whoever listens, and the asker only where it says so. */
 export function askClass(ifindex: number, minor: number): Message {
-  return { type: RTM_GETTCLASS, flags: NLM_F_ECHO, payload: header(ifindex, handleOf(minor), 0).finish() }
+  return { type: RTM_GETTCLASS, flags: NLM_F_ECHO, payload: tcHeader(ifindex, handleOf(minor), 0).finish() }
 }
 
 /** All classes of a device; none where it is gone. */
 export function listClasses(netlink: Netlink, ifindex: number): Promise<ClassState[]> {
-  return netlink.dump(RTM_GETTCLASS, header(ifindex, 0, 0).finish(), ({ type, payload }) =>
+  return netlink.dump(RTM_GETTCLASS, tcHeader(ifindex, 0, 0).finish(), ({ type, payload }) =>
     type === RTM_NEWTCLASS ? decodeClass(payload) : undefined,
   )
 }
 
 /** All queueing disciplines of the namespace. */
 export function listQdiscs(netlink: Netlink): Promise<QdiscState[]> {
-  return netlink.dump(RTM_GETQDISC, header(0, 0, 0).finish(), ({ type, payload }) =>
+  return netlink.dump(RTM_GETQDISC, tcHeader(0, 0, 0).finish(), ({ type, payload }) =>
     type === RTM_NEWQDISC
-      ? { ...place(payload), kind: new Attributes(payload, HEADER).text(TCA_KIND) ?? '' }
+      ? { ...place(payload), kind: new Attributes(payload, TC_HEADER).text(TCA_KIND) ?? '' }
       : undefined,
   )
 }
 
 /** Reads the payload of RTM_NEWTCLASS; undefined for a class of another kind than HTB. Throws WireError. */
 export function decodeClass(payload: Buffer): ClassState | undefined {
-  const attributes = new Attributes(payload, HEADER)
+  const attributes = new Attributes(payload, TC_HEADER)
   const options = attributes.nested(TCA_OPTIONS)
   const parms = options?.bytes(TCA_HTB_PARMS)
   if (attributes.text(TCA_KIND) !== 'htb' || options === undefined || parms === undefined) return undefined
@@ -174,11 +177,13 @@ function place(payload: Buffer): { ifindex: number; handle: number; parent: numb
   return { ifindex: payload.readInt32LE(4), handle: payload.readUInt32LE(8), parent: payload.readUInt32LE(12) }
 }
 
-function header(ifindex: number, handle: number, parent: number): Payload {
-  const bytes = Buffer.alloc(HEADER)
+/** Begins a message; `info` is what filters have besides (priority and protocol). */
+export function tcHeader(ifindex: number, handle: number, parent: number, info = 0): Payload {
+  const bytes = Buffer.alloc(TC_HEADER)
   bytes.writeInt32LE(ifindex, 4)
   bytes.writeUInt32LE(handle >>> 0, 8)
   bytes.writeUInt32LE(parent >>> 0, 12)
+  bytes.writeUInt32LE(info >>> 0, 16)
   return new Payload().raw(bytes)
 }
 

@@ -95,3 +95,6 @@ export function comment(text: string): string {
   if (!/^[A-Za-z0-9 ._/:-]{1,120}$/.test(text)) throw new TypeError(`not a comment of ours: ${JSON.stringify(text)}`)
   return `comment "${text}"`
 }
+
+/** 32 bits as nft writes a mask: `0x00ff0000`. */
+export const maskText = (bits: number): string => `0x${bits.toString(16).padStart(8, '0')}`

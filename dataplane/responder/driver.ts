@@ -3,12 +3,13 @@
  * it by its socket and compares. When it crashed, whoever opened the driver is told at once and brings everything again.
  */
 import type { Entry, Passage } from '../entry.ts'
+import { ENDPOINT_ROWS } from '../numbers.ts'
 import { type ApplyMode, type Driver, GroundLost, type Pending } from '../plane.ts'
 import { stepwise } from '../slices.ts'
 import { responderBuild } from './build.ts'
 import { isListener, isResponder, RESPONDER_KINDS, type ResponderEntry } from './entries.ts'
 import { type LeaseNews, openSum, PORTION, type ResponderPassage } from './protocol.ts'
-import { findResponder, type Session, type SessionEvents, startResponder } from './session.ts'
+import { findResponder, type Session, type SessionEvents, startResponder, tryResponder } from './session.ts'
 
 /** A process that ends this soon after its start, again and again, is started anew later and later. */
 const YOUNG_MS = 10_000
@@ -50,6 +51,7 @@ export interface ResponderOptions {
   build?: string
 }
 
+/** Rejects with a sentence for the operator where no responder can be started; one of this build that runs proves that it can. */
 export async function openResponder(options: ResponderOptions): Promise<ResponderDriver> {
   const { path, onProblem, onLoss, build = responderBuild() } = options
   let session: Session | undefined
@@ -80,7 +82,11 @@ export async function openResponder(options: ResponderOptions): Promise<Responde
     },
     onLeases(list) {
       for (const news of list) unheard.set(`${news.net}/${news.address}`, { news, from: own })
-      store()
+      // There are not so many addresses: it makes them up.
+      if (unheard.size > 2 * ENDPOINT_ROWS) {
+        unheard.clear()
+        own.session?.end()
+      } else store()
     },
     onWaiting(entries) {
       if (own.session === session) waiting = entries
@@ -116,8 +122,14 @@ export async function openResponder(options: ResponderOptions): Promise<Responde
   }
 
   const found = await opened((events) => findResponder(path, events))
-  if (found && found.build === build) session = found
-  else former = found
+  if (found && found.build === build) {
+    session = found
+    session.watch()
+  } else {
+    former = found
+    // Nothing is told to be there that could not be started.
+    await tryResponder(path)
+  }
 
   async function running(): Promise<Session> {
     if (session) return session
@@ -126,6 +138,7 @@ export async function openResponder(options: ResponderOptions): Promise<Responde
     if (there) await end(there)
     startedAt = performance.now()
     session = await opened((events) => startResponder(path, events))
+    session.watch()
     return session
   }
 
@@ -138,7 +151,10 @@ export async function openResponder(options: ResponderOptions): Promise<Responde
   async function everything(from: Session): Promise<ResponderEntry[]> {
     const all: ResponderEntry[] = []
     for (;;) {
-      const { entries = [] } = await from.ask({ do: 'list', after: all.at(-1)?.key ?? '' })
+      const last = all.at(-1)?.key ?? ''
+      const { entries = [] } = await from.ask({ do: 'list', after: last })
+      // It would never come to an end.
+      if (entries.some(({ key }) => key <= last)) throw new Error('the responder lists what it has listed before')
       all.push(...entries)
       if (entries.length < PORTION) return all
     }

@@ -3,12 +3,12 @@
  * process in `responder/`. Names are absolute and in lower case (`www.example.org.`), addresses and MACs canonical text.
  */
 
-export type ResponderEntry = DnsListener | DnsZone | DnsRecord | DhcpNetwork | DhcpBinding
+export type ResponderEntry = DnsListener | DnsZone | DnsRecord | DhcpNetwork | DhcpBinding | DhcpRefusal
 export type DnsEntry = DnsListener | DnsZone | DnsRecord
-export type DhcpEntry = DhcpNetwork | DhcpBinding
+export type DhcpEntry = DhcpNetwork | DhcpBinding | DhcpRefusal
 
 export const DNS_KINDS = ['dns_listener', 'dns_zone', 'dns_record'] as const
-export const DHCP_KINDS = ['dhcp_network', 'dhcp_binding'] as const
+export const DHCP_KINDS = ['dhcp_network', 'dhcp_binding', 'dhcp_refusal'] as const
 export const RESPONDER_KINDS = [...DNS_KINDS, ...DHCP_KINDS] as const
 
 /** Answers DNS on one address, over UDP and TCP. It need not be on the node yet. */
@@ -75,6 +75,16 @@ export interface DhcpBinding {
   endedAt?: number
 }
 
+/** A MAC that is bound no more: its client is refused when it renews, as long as its lease would last. */
+export interface DhcpRefusal {
+  kind: 'dhcp_refusal'
+  key: string
+  net: number
+  mac: string
+  /** Unix seconds. */
+  until: number
+}
+
 type Fields<E extends ResponderEntry> = Omit<E, 'kind' | 'key'>
 
 export const dnsListener = (area: string, fields: Fields<DnsListener>): DnsListener => ({
@@ -108,6 +118,12 @@ export const dhcpBinding = (area: string, fields: Fields<DhcpBinding>): DhcpBind
   ...fields,
 })
 
+export const dhcpRefusal = (area: string, fields: Fields<DhcpRefusal>): DhcpRefusal => ({
+  kind: 'dhcp_refusal',
+  key: `${area}/refusal/${fields.mac}`,
+  ...fields,
+})
+
 export function isResponder(entry: { kind: string }): entry is ResponderEntry {
   return (RESPONDER_KINDS as readonly string[]).includes(entry.kind)
 }
@@ -124,6 +140,7 @@ const FIELDS: { readonly [K in ResponderEntry['kind']]: readonly (keyof Extract<
   dns_zone: ['kind', 'key', 'name', 'soa', 'soaTtl', 'csk'],
   dns_record: ['kind', 'key', 'zone', 'name', 'type', 'ttl', 'value', 'subnet'],
   dhcp_network: ['kind', 'key', 'net', 'link', 'cidr', 'gateway', 'leaseSeconds', 'mtu', 'dns', 'domain'],
+  dhcp_refusal: ['kind', 'key', 'net', 'mac', 'until'],
   dhcp_binding: ['kind', 'key', 'net', 'address', 'mac', 'hostname', 'endedAt'],
 }
 

@@ -8,6 +8,9 @@ import { hash } from 'node:crypto'
 import type { ResponderEntry } from './entries.ts'
 import { responderFingerprint } from './entries.ts'
 
+/** Argument behind the path: confine yourself, and end. */
+export const TRIAL = 'trial'
+
 export interface ResponderPassage {
   before?: ResponderEntry
   after?: ResponderEntry
@@ -17,6 +20,8 @@ export type Request =
   | { id: number; do: 'stage'; passages: ResponderPassage[] }
   | { id: number; do: 'commit'; patient: boolean }
   | { id: number; do: 'digest' }
+  /** Answered at once, whatever else is being worked on. */
+  | { id: number; do: 'ping' }
   | { id: number; do: 'list'; after: string }
   | { id: number; do: 'stop' }
 /** Nobody waits for an answer to it. */
@@ -26,7 +31,7 @@ export interface Acknowledgement {
 }
 
 export interface Hello {
-  hello: { pid: number; build: string }
+  hello: { build: string }
 }
 /** `refused`: nothing of the batch is in force. `failed`: it is not known what is. */
 export type Answer = { id: number } & (

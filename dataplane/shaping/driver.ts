@@ -157,6 +157,7 @@ export function shapingDriver(parts: DriverParts): Driver {
   return {
     name: 'shaping',
     kinds: SHAPING_KINDS,
+    hold: () => pairs.hold(),
     observe,
     async apply(diff) {
       try {

@@ -1,15 +1,19 @@
 /** Opens limits, pools and quotas: takes over what an earlier agent pinned, and joins the parts. */
-import type { BpfObject } from '../bpf/object.ts'
+import { mkdirSync } from 'node:fs'
+import type { Attaching } from '../bpf/attach/attaching.ts'
+import { onTrialDevice } from '../bpf/attach/trial.ts'
+import type { Programs } from '../bpf/port/open.ts'
 import { openRing } from '../bpf/ringbuf.ts'
 import { NETLINK_ROUTE } from '../netlink/bind.ts'
 import { RTM_DELLINK } from '../netlink/link.ts'
 import { openMonitor, RTNLGRP_LINK, RTNLGRP_TC } from '../netlink/monitor.ts'
-import { openNetlink } from '../netlink/socket.ts'
+import { type Netlink, openNetlink } from '../netlink/socket.ts'
+import { addHtb, putClass } from '../netlink/tc.ts'
 import type { Driver } from '../plane.ts'
 import { shapingDriver } from './driver.ts'
 import type { QuotaEntry } from './entries.ts'
 import { quotaEvent, shapingMaps } from './maps.ts'
-import { Pairs } from './pairs.ts'
+import { Pairs, queueKind } from './pairs.ts'
 import { Queues } from './queues.ts'
 import { monthOf, Quotas, type Usage } from './quotas.ts'
 
@@ -28,7 +32,8 @@ export const NO_SHAPING: Shaping = { usage: () => undefined, setMonth: () => {},
 
 export interface ShapingOptions {
   /** The programs of br-work. */
-  programs: { object: BpfObject; dir: string }
+  programs: Programs
+  attaching: Attaching
   /** The area whose entries these are. */
   area: string
   onProblem(error: unknown): void
@@ -36,11 +41,20 @@ export interface ShapingOptions {
 
 /** @throws Error that says what is missing; KernelError */
 export async function openShaping(options: ShapingOptions): Promise<{ driver: Driver; shaping: Shaping }> {
-  const { programs, area, onProblem } = options
+  const { programs, attaching, area, onProblem } = options
   const maps = shapingMaps(programs.object)
   const quotas = new Quotas(maps.quotas, maps.clock)
   const netlink = openNetlink(NETLINK_ROUTE)
-  const pairs = new Pairs(netlink, programs)
+  try {
+    await onTrialDevice(netlink, (ifindex) => tryQueues(netlink, ifindex))
+  } catch (error) {
+    await netlink.close()
+    throw error
+  }
+  const kind = queueKind(programs)
+  // What the agent leaves behind is the same whether or not there ever was a limit.
+  mkdirSync(kind.dir, { recursive: true })
+  const pairs = new Pairs(netlink, programs.object, attaching.of(kind), kind.dir)
   let meddled = true
   const monitor = openMonitor({
     protocol: NETLINK_ROUTE,
@@ -50,13 +64,19 @@ export async function openShaping(options: ShapingOptions): Promise<{ driver: Dr
       const ifindex = payload.readInt32LE(4)
       if (!pairs.isOurs(ifindex)) return
       if (type === RTM_DELLINK) pairs.forget(ifindex)
-      if (type === RTM_DELLINK || (TC_MESSAGES.has(type) && port !== netlink.port())) meddled = true
+      if (type === RTM_DELLINK || (TC_MESSAGES.has(type) && port !== netlink.port() && port !== attaching.port()))
+        meddled = true
     },
     onOverflow() {
       pairs.forget()
       meddled = true
     },
     onError: onProblem,
+  })
+  const deaf = attaching.onChange((ifindex) => {
+    if (ifindex !== undefined && !pairs.isOurs(ifindex)) return
+    pairs.forget(ifindex)
+    meddled = true
   })
   const listeners = new Set<() => void>()
   const ring = openRing(maps.events, (record) => {
@@ -80,6 +100,7 @@ export async function openShaping(options: ShapingOptions): Promise<{ driver: Dr
       meddled = false
     },
     async close() {
+      deaf()
       ring.close()
       monitor.close()
       await netlink.close()
@@ -97,6 +118,14 @@ export async function openShaping(options: ShapingOptions): Promise<{ driver: Dr
       },
     },
   }
+}
+
+/** A class with its queue on a device that carries nothing. @throws Error that says what the kernel lacks */
+async function tryQueues(netlink: Netlink, ifindex: number): Promise<void> {
+  const trial = { minor: 1, parent: 0, rate: 1e6, ceil: 1e6, burst: 1e4, ceilBurst: 1e4, queue: 1e4 }
+  const errors = await netlink.request([addHtb(ifindex), ...putClass(ifindex, trial)])
+  const error = errors.find((it) => it !== undefined)
+  if (error) throw new Error(`the kernel makes no queues for limits (sch_htb, sch_fifo): ${error.message}`)
 }
 
 /** RTM_NEWQDISC, RTM_DELQDISC, RTM_NEWTCLASS, RTM_DELTCLASS */

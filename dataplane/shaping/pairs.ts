@@ -1,13 +1,11 @@
 /**
  * The veth pairs on which limited frames wait. The devices are entries of netlink, like any other link; here their ends
- * get an HTB and the program that what was let go meets on the other end. The links are pinned:
- * `shape-<ifindex>-<near|far>`.
+ * get an HTB and the program that what was let go meets on the other end. Pins of it are `shape-<ifindex>-<near|far>`.
  */
-import { mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { attachTcx, openLink } from '../bpf/link.ts'
+import type { Attachments, Kind, Place } from '../bpf/attach/attachments.ts'
 import type { BpfObject } from '../bpf/object.ts'
-import { KernelError } from '../libc.ts'
+import { PinFolders } from '../bpf/pinned.ts'
 import { getLink } from '../netlink/link.ts'
 import type { Netlink } from '../netlink/socket.ts'
 import { addHtb, listQdiscs } from '../netlink/tc.ts'
@@ -30,18 +28,33 @@ export const endOf = ({ near, far }: Pair, way: Way): number => (way === 'up' ? 
 const PROGRAM = { near: 'hook_shaped_down', far: 'hook_shaped_up' } as const
 type End = keyof typeof PROGRAM
 const PIN = /^shape-([1-9][0-9]*)-(near|far)$/
+const ENDS: readonly End[] = ['near', 'far']
+
+/** `dir` is the layout's directory on the bpf filesystem, `set` the number of the map that the stubs go on from. */
+export const queueKind = ({ dir, set }: { dir: string; set: number }): Kind => ({
+  kind: 'queue',
+  dir: join(dir, 'queues'),
+  pin: ({ what, ifindex }) => `shape-${ifindex}-${what}`,
+  place(pin) {
+    const [, ifindex, what] = PIN.exec(pin) ?? []
+    return what === undefined ? undefined : { what, ifindex: Number(ifindex), direction: 'ingress' }
+  },
+  set,
+})
 
 export class Pairs {
   readonly #netlink: Netlink
   readonly #object: Pick<BpfObject, 'program'>
-  readonly #dir: string
+  readonly #attachments: Attachments
+  readonly #folders: PinFolders
   readonly #ready = new Map<number, Pair>()
 
-  constructor(netlink: Netlink, { object, dir }: { object: Pick<BpfObject, 'program'>; dir: string }) {
+  /** `dir`: where the pins of {@link queueKind} are. */
+  constructor(netlink: Netlink, object: Pick<BpfObject, 'program'>, attachments: Attachments, dir: string) {
     this.#netlink = netlink
     this.#object = object
-    this.#dir = join(dir, 'queues')
-    mkdirSync(this.#dir, { recursive: true })
+    this.#attachments = attachments
+    this.#folders = new PinFolders([dir])
   }
 
   /** Those that were made ready, or found so. */
@@ -69,14 +82,28 @@ export class Pairs {
       const both = `${nearName(shard)} and ${farName(shard)}`
       throw new KernelRefusal(`the interfaces ${both} are missing; they are put back within a minute, try again`)
     }
-    for (const end of ['near', 'far'] as const) await this.#equip(pair[end], end)
+    for (const end of ENDS) await this.#equip(pair[end], end)
     this.#ready.set(shard, pair)
     return pair
+  }
+
+  /** Makes those ready again whose pins somebody has deleted; one whose devices are gone is not known any more. */
+  hold(): Promise<void> {
+    return this.#folders.hold(async () => {
+      const shards = [...this.#ready.keys()]
+      this.#ready.clear()
+      for (const shard of shards) {
+        await this.ensure(shard).catch((error: unknown) => {
+          if (!(error instanceof KernelRefusal)) throw error
+        })
+      }
+    })
   }
 
   /** Looks at all shards: those that are whole are known from then on, pins of devices that are gone are removed. */
   async look(shards: Iterable<number>): Promise<void> {
     this.#ready.clear()
+    const ends = new Set<number>()
     const roots = new Set(
       (await listQdiscs(this.#netlink))
         .filter(({ kind, handle }) => kind === 'htb' && handle === SHAPE_MAJOR << 16)
@@ -85,15 +112,15 @@ export class Pairs {
     for (const shard of shards) {
       const pair = await this.#find(shard)
       if (pair === undefined) continue
-      const ends = (['near', 'far'] as const).map(
-        async (end) => roots.has(pair[end]) && (await this.#stands(pair[end], end)),
+      for (const end of ENDS) ends.add(pair[end])
+      const whole = ENDS.map(
+        async (end) => roots.has(pair[end]) && (await this.#attachments.stands(placeOf(pair[end], end))),
       )
-      if ((await Promise.all(ends)).every(Boolean)) this.#ready.set(shard, pair)
+      if ((await Promise.all(whole)).every(Boolean)) this.#ready.set(shard, pair)
     }
-    for (const name of readdirSync(this.#dir)) {
-      const [, ifindex, end] = PIN.exec(name) ?? []
-      if (end !== undefined && !(await this.#stands(Number(ifindex), end as End)))
-        rmSync(join(this.#dir, name), { force: true })
+    // What goes on from other maps is replaced when its pair is made ready.
+    for (const place of await this.#attachments.list()) {
+      if (!place.stands && !ends.has(place.ifindex)) await this.#attachments.detach(place)
     }
   }
 
@@ -104,35 +131,11 @@ export class Pairs {
 
   /** The program first: what is queued must have a way on. */
   async #equip(ifindex: number, end: End): Promise<void> {
-    if (!(await this.#stands(ifindex, end))) {
-      const pin = this.#pin(ifindex, end)
-      rmSync(pin, { force: true })
-      const link = await attachTcx(this.#object.program(PROGRAM[end]), ifindex, 'ingress')
-      try {
-        link.pin(pin)
-      } finally {
-        await link.close()
-      }
-    }
+    const stands = await this.#attachments.attach(placeOf(ifindex, end), this.#object.program(PROGRAM[end]))
+    if (!stands) throw new KernelRefusal(`interface ${ifindex} is gone; it is put back within a minute, try again`)
     const [error] = await this.#netlink.request([addHtb(ifindex)])
     if (error && error.code !== 'EEXIST') throw error
   }
-
-  async #stands(ifindex: number, end: End): Promise<boolean> {
-    try {
-      const link = openLink(this.#pin(ifindex, end))
-      try {
-        return !link.deviceGone()
-      } finally {
-        await link.close()
-      }
-    } catch (error) {
-      if (error instanceof KernelError && error.code === 'ENOENT') return false
-      throw error
-    }
-  }
-
-  #pin(ifindex: number, end: End): string {
-    return join(this.#dir, `shape-${ifindex}-${end}`)
-  }
 }
+
+const placeOf = (ifindex: number, end: End): Place => ({ what: end, ifindex, direction: 'ingress' })

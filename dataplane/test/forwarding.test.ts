@@ -49,7 +49,9 @@ t.test('somebody who switches it off is noticed, and so is a device that comes',
   const desired = [on('wan0'), on('wan1')]
   t.same(await driver.observe(desired), [on('wan1')], 'one that is away is nothing to repair')
   await driver.apply(adding(on('wan0')))
-  t.same(driver.pending?.(), [{ key: on('wan1').key, reason: 'wan1 is not there' }])
+  t.same(driver.pending?.(), [
+    { key: on('wan1').key, reason: 'networks: device wan1 is not there, which x waits for', device: 'wan1' },
+  ])
   t.equal(await driver.changedByOthers?.(), false)
   writeFileSync(join(root, 'wan0', 'forwarding'), '0')
   t.equal(await driver.changedByOthers?.(), true)
@@ -63,6 +65,32 @@ t.test('somebody who switches it off is noticed, and so is a device that comes',
   t.same(driver.pending?.(), [])
 })
 
+t.test('what waits is told from the change on, until it is deleted or taken back', async (t) => {
+  const { driver } = setUp(t, { wan0: '0' })
+  const waiting = () => driver.pending?.().map(({ device }) => device)
+  await driver.observe([])
+  const undo = await driver.apply(adding(on('nope'), on('wan0'), forwarding('nat', 'none', 'six', 6)))
+  t.same(waiting(), ['nope', 'none'])
+  await undo?.()
+  t.same(waiting(), [])
+  await driver.apply(adding(on('nope')))
+  const back = await driver.apply([{ before: on('nope') }])
+  t.same(waiting(), [])
+  await back?.()
+  t.same(waiting(), ['nope'])
+})
+
+t.test('for IPv6 a device is waited for and nothing is switched on', async (t) => {
+  const { driver, plug, value } = setUp(t, { wan0: '0' })
+  const six = (device: string) => forwarding('nat', device, 'six', 6)
+  await driver.apply(adding(six('wan0'), six('wan1')))
+  t.equal(value('wan0'), '0')
+  plug('wan1', '0')
+  t.equal(await driver.changedByOthers?.(), true)
+  t.same(await driver.observe([six('wan0'), six('wan1')]), [six('wan0'), six('wan1')])
+  t.same([value('wan1'), driver.pending?.()], ['0', []])
+})
+
 t.test('the settings that stand beside the devices, and for all of them, are no devices', async (t) => {
   const { driver, value } = setUp(t, { all: '0', default: '0', wan0: '0' })
   const desired = [on('all'), on('default')]
@@ -71,7 +99,7 @@ t.test('the settings that stand beside the devices, and for all of them, are no 
   t.same([value('all'), value('default'), value('wan0')], ['0', '0', '1'])
   t.same(
     driver.pending?.().map(({ reason }) => reason),
-    ['all is not there', 'default is not there'],
+    ['all', 'default'].map((name) => `networks: device ${name} is not there, which x waits for`),
   )
   t.equal(await driver.changedByOthers?.(), false)
 })

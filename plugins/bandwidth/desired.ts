@@ -8,27 +8,28 @@ import { queries, type WholeShape } from './queries.ts'
 import type { LimitRow, MemberRow, QuotaRow } from './tables.ts'
 
 const AREA = 'bandwidth'
-/** Bits a second that a quota throttles to (D96). */
-export const QUOTA_THROTTLE_BPS = 1_000_000
+/** Configuration key: bits a second that a quota throttles to (D96). */
+export const THROTTLE_BPS = 'quota_throttle_bps'
 /** Share of a quota from which on it is nearly used up (D96). */
 const WARNING = 0.8
 /** Frames of any length pass, and a segmented one whole. */
 const MTU = 65_535
 
 export const desired: Desired = {
-  *all(db) {
+  *all(db, config) {
+    const throttle = config.int(THROTTLE_BPS)
     for (const { shard } of queries(db).shards.all()) yield* shardEntries(shard)
     yield* ceilingEntries(db)
     for (const { number, total } of queries(db).pools.all()) yield ratePool(AREA, { number, rate: total })
     for (let after = ''; ; ) {
       const page = queries(db).wholeShapePage.all({ after })
-      for (const row of page) yield shapeEntry(row)
+      for (const row of page) yield shapeEntry(row, throttle)
       const last = page.at(-1)
       if (last === undefined) return
       after = last.shape.mac
     }
   },
-  one(db, id) {
+  one(db, id, config) {
     const [kind = '', name = ''] = id.split('/')
     if (kind === 'ceiling') return ceilingEntries(db)
     if (kind === 'shard') return queries(db).shard.get({ shard: Number(name) }) ? shardEntries(Number(name)) : []
@@ -37,7 +38,7 @@ export const desired: Desired = {
       return row ? [ratePool(AREA, { number: row.number, rate: row.total })] : []
     }
     const row = queries(db).wholeShape.get({ mac: name })
-    return row ? [shapeEntry(row)] : []
+    return row ? [shapeEntry(row, config.int(THROTTLE_BPS))] : []
   },
 }
 
@@ -53,7 +54,10 @@ function ceilingEntries(db: Db): Entry[] {
   return row ? [ceiling(AREA, row.gbps * 1e9)] : []
 }
 
-function shapeEntry({ shape: { mac, number, pool: poolNumber }, limit, member, quota, pool }: WholeShape): Entry {
+function shapeEntry(
+  { shape: { mac, number, pool: poolNumber }, limit, member, quota, pool }: WholeShape,
+  throttle: number,
+): Entry {
   // A pool holds both ways, whatever the limit is for that names it.
   const [up, down] = (['up', 'down'] as const).map((way) =>
     ratesOf(limit && (limit.direction === 'both' || limit.direction === way) ? limit : null, member, pool?.total),
@@ -65,7 +69,7 @@ function shapeEntry({ shape: { mac, number, pool: poolNumber }, limit, member, q
     interface: limit?.interface ?? 0,
     ...(up && { up }),
     ...(down && { down }),
-    ...(quota && { quota: quotaEntry(quota) }),
+    ...(quota && { quota: quotaEntry(quota, throttle) }),
   })
 }
 
@@ -77,14 +81,14 @@ function ratesOf(limit: LimitRow | null, member: MemberRow | null, total?: numbe
   return { rate: Math.min(...ceilings), burst: limit?.burst ?? 0, guaranteed }
 }
 
-function quotaEntry({ slot, seq, limit, action, enforced, used, month }: QuotaRow): QuotaEntry {
+function quotaEntry({ slot, seq, limit, action, enforced, used, month }: QuotaRow, throttle: number): QuotaEntry {
   return {
     slot,
     number: seq,
     limit,
     warn: warnAt(limit),
     action: enforced && action !== 'notify' ? action : 'count',
-    throttle: QUOTA_THROTTLE_BPS,
+    throttle,
     stored: { used, month },
   }
 }

@@ -6,7 +6,7 @@
 import { defineArea } from '../../core/area.ts'
 import { checks } from '../../core/config.ts'
 import { startCounting } from './counting.ts'
-import { desired } from './desired.ts'
+import { desired, THROTTLE_BPS } from './desired.ts'
 import { events } from './events.ts'
 import { metrics } from './metrics.ts'
 import { routes } from './routes.ts'
@@ -37,7 +37,14 @@ export default defineArea(import.meta.url, {
       effective: 'now',
       summary: 'most bandwidth quotas on this node',
     },
+    [THROTTLE_BPS]: {
+      default: '1000000',
+      check: checks.int(8_000, 1_000_000_000_000),
+      effective: 'now',
+      summary: 'bits a second, each way, that a MAC has left while its quota throttles it',
+    },
   },
+  rendersFrom: [THROTTLE_BPS],
   desired,
   metrics,
   routes,

@@ -1,7 +1,7 @@
 /** Domain rules of limits. Knows neither Fastify nor the kernel. */
 import { eq } from 'drizzle-orm'
 import type { Change, Db } from '../../core/area.ts'
-import { alreadyExists, badRequest, conflict, limitReached, notFound } from '../../core/errors.ts'
+import { alreadyExists, badRequest, conflict, lacks, limitReached, notFound } from '../../core/errors.ts'
 import { checkGuarantees, checkRate, defaultBurst, findPool, printable, readMac } from './input.ts'
 import { place, placeAll } from './place.ts'
 import { queries } from './queries.ts'
@@ -60,7 +60,8 @@ export function putLimit(
 function read(tx: Db, mac: string, input: LimitInput, { gbps }: Bounds): Omit<LimitRow, 'seq' | 'id'> {
   const { rate_bps = 0, guaranteed_bps = 0, direction = 'both', pool_id = '', interface_id = 0 } = input
   const pool = pool_id === '' ? undefined : findPool(tx, pool_id)
-  if (rate_bps === 0 && pool === undefined) throw badRequest('rate_bps is required')
+  if (rate_bps === 0 && pool === undefined)
+    throw badRequest('rate_bps is required, unless pool_id names a pool: then the limit is what the pool has')
   checkRate(rate_bps, 'rate_bps', gbps)
   const most = rate_bps || (pool?.total ?? 0)
   if (guaranteed_bps > most) throw badRequest(`guaranteed_bps: is more than the rate (${most})`)
@@ -89,6 +90,6 @@ export function deleteLimit(tx: Db, id: string): Change<{ status: 'deleted'; id:
 export function limitOfMac(db: Db, text: string): Limit {
   const mac = readMac(text, 'mac')
   const row = queries(db).limitOf.get({ mac })
-  if (row === undefined) throw notFound('limit of', mac)
+  if (row === undefined) throw lacks(mac, 'limit')
   return toLimit(row)
 }

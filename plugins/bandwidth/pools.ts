@@ -1,7 +1,7 @@
 /** Domain rules of pools and their members. */
 import { eq } from 'drizzle-orm'
 import type { Change, Db, Ref } from '../../core/area.ts'
-import { conflict, limitReached, notFound } from '../../core/errors.ts'
+import { conflict, lacks, limitReached } from '../../core/errors.ts'
 import { PAGE } from '../../core/transport/list.ts'
 import { inSlices, type Steps, stepwise } from '../../dataplane/slices.ts'
 import { checkGuarantees, checkRate, findPool, printable, readMac } from './input.ts'
@@ -172,7 +172,7 @@ export function deleteMember(
       `${mac} is in pool ${id} by limit ${limit.id}: delete the limit, or take the pool out of it`,
     )
   }
-  if (queries(tx).member.get({ mac })?.poolId !== id) throw notFound(`member of pool ${printable(id)}`, mac)
+  if (queries(tx).member.get({ mac })?.poolId !== id) throw lacks(`bandwidth pool ${printable(id)}`, `member ${mac}`)
   queries(tx).removeMember.run({ mac })
   const data = { pool_id: id, member_mac: mac }
   return {

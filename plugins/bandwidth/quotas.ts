@@ -1,7 +1,7 @@
 /** Domain rules of quotas. What was used comes from the kernel, by `usageOf`. */
 import { eq } from 'drizzle-orm'
 import type { Change, Db } from '../../core/area.ts'
-import { alreadyExists, limitReached, notFound } from '../../core/errors.ts'
+import { alreadyExists, lacks, limitReached } from '../../core/errors.ts'
 import { monthOf, type Usage } from '../../dataplane/shaping/quotas.ts'
 import { warnAt } from './desired.ts'
 import { readMac } from './input.ts'
@@ -103,7 +103,7 @@ function changed(tx: Db, before: QuotaRow, fields: Fields, counting: Counting): 
 export function findQuota(db: Db, text: string): QuotaRow {
   const mac = readMac(text, 'mac')
   const row = queries(db).quotaOf.get({ mac })
-  if (row === undefined) throw notFound('quota of', mac)
+  if (row === undefined) throw lacks(mac, 'quota')
   return row
 }
 

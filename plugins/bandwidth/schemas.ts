@@ -1,12 +1,10 @@
 import { type Static, Type } from 'typebox'
-import { AddressText, Deleted, Name, StringEnum } from '../../core/schemas.ts'
+import { AddressText, Deleted, Id, Name, StringEnum } from '../../core/schemas.ts'
 
 const MOST = Number.MAX_SAFE_INTEGER
 const Rate = (description: string) => Type.Integer({ minimum: 1, maximum: MOST, description })
 const Count = (description: string) => Type.Integer({ minimum: 0, maximum: MOST, description })
 const Mac = AddressText
-/** An id of the operator's own (D7). */
-const Id = Type.String({ pattern: '^(?!(?:pools|quotas|default|batch)$)[A-Za-z0-9][A-Za-z0-9._-]{0,63}$' })
 
 export const Direction = StringEnum(['up', 'down', 'both'], { description: 'up: what the MAC sends' })
 export const Action = StringEnum(['notify', 'throttle', 'block'])

@@ -37,6 +37,7 @@ export function toNeighbor(row: NeighborRow, session: SessionRow | undefined, li
     bfd_status: row.bfd ? (live?.bfd ?? (session?.bfd as Neighbor['bfd_status'] | undefined) ?? 'down') : 'disabled',
     bfd_detect_time_ms: row.bfd ? row.bfdInterval * row.bfdMultiplier : 0,
     peer_graceful_restart: live?.peerGracefulRestart ?? false,
+    installs_routes: !row.view,
   }
 }
 
@@ -52,7 +53,7 @@ export function createNeighbor(
   const values = readInput(input)
   if (values.md5Key !== '' && !md5())
     throw badRequest('md5_key: this kernel has no TCP-MD5 (CONFIG_TCP_MD5SIG): leave it out, or use another kernel')
-  if (queries(tx).neighbor.get({ addr: values.addr })) throw alreadyExists('neighbor')
+  if (queries(tx).neighbor.get({ addr: values.addr })) throw alreadyExists(`neighbor ${values.addr}`)
   if ((queries(tx).neighborCount.get()?.many ?? 0) >= max) throw limitReached('BGP neighbors', max)
   const known = queries(tx).speaker.get()
   if (known === undefined) tx.insert(speaker).values({ id: 1, as: values.localAs, routerId }).run()

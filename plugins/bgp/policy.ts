@@ -1,7 +1,7 @@
 /** Domain rules of prefix-lists, route-maps and what they are used for (D82). */
 import { eq } from 'drizzle-orm'
 import type { Change, Db, Ref } from '../../core/area.ts'
-import { badRequest, conflict, limitReached, notFound } from '../../core/errors.ts'
+import { badRequest, conflict, lacks, limitReached, notFound } from '../../core/errors.ts'
 import { listRef, mapRef, neighborRef, outletRef } from './desired.ts'
 import { findNeighbor, resource as neighborResource } from './neighbors.ts'
 import { queries } from './queries.ts'
@@ -127,7 +127,7 @@ export function clearPolicy(
   path: string,
 ): Change<{ status: 'deleted'; direction: Direction; neighbor: string }> {
   const neighbor = findNeighbor(tx, path)
-  if (neighbor[columnOf(direction)] === 0) throw notFound(`${direction} policy of neighbor`, neighbor.addr)
+  if (neighbor[columnOf(direction)] === 0) throw lacks(`neighbor ${neighbor.addr}`, `${direction} policy`)
   const data = { direction, neighbor: neighbor.addr }
   return {
     result: { status: 'deleted', ...data },

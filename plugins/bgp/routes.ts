@@ -29,6 +29,8 @@ import { readAddress } from './values.ts'
 const AREA = 'bgp'
 /** A listing keeps others waiting, so a reader that takes nothing for so long loses it. */
 const TAKEN_MS = 60_000
+/** Longest wait for bgpd and zebra to go through their routes; 60,000 take them 2 to 3 s. */
+const CONVERGED_MS = 2000
 const Dir = Type.Object({ dir: schema.Direction })
 
 export function routes(app: TypedApp): void {
@@ -108,6 +110,15 @@ export function routes(app: TypedApp): void {
   )
 }
 
+/**
+ * The answer to a change of what is done with routes: it waits until the routes that are known follow the change, and says
+ * `pending` where that takes longer.
+ */
+async function carriedOut<T extends object>(app: TypedApp, change: Promise<T>): Promise<T & { pending?: true }> {
+  const answer = await change
+  return (await app.agent.plane.bgp.converged(CONVERGED_MS)) ? answer : { ...answer, pending: true }
+}
+
 /** A speaker that runs and does not answer makes nothing known; that is not to be taken for nothing there. */
 const told = <T>(answer: Promise<T>): Promise<T> =>
   answer.catch((error: Error) => {
@@ -151,7 +162,11 @@ function neighborRoutes(app: TypedApp): void {
   app.delete(
     '/bgp/neighbors/:addr',
     { schema: { summary: 'Speak with a neighbor no more', response: { 200: schema.NeighborDeleted } } },
-    (request, reply) => carryOut(request, reply, AREA, (tx) => deleteNeighbor(tx, param(request, 'addr'))),
+    (request, reply) =>
+      carriedOut(
+        app,
+        carryOut(request, reply, AREA, (tx) => deleteNeighbor(tx, param(request, 'addr'))),
+      ),
   )
 }
 
@@ -176,7 +191,11 @@ function listRoutes(app: TypedApp): void {
         response: { 200: schema.PrefixListPut },
       },
     },
-    (request, reply) => carryOut(request, reply, AREA, (tx) => putPrefixList(tx, request.body)),
+    (request, reply) =>
+      carriedOut(
+        app,
+        carryOut(request, reply, AREA, (tx) => putPrefixList(tx, request.body)),
+      ),
   )
   app.delete(
     '/bgp/prefix-lists/:name',
@@ -202,7 +221,11 @@ function listRoutes(app: TypedApp): void {
         response: { 200: schema.RouteMapPut },
       },
     },
-    (request, reply) => carryOut(request, reply, AREA, (tx) => putRouteMap(tx, request.body)),
+    (request, reply) =>
+      carriedOut(
+        app,
+        carryOut(request, reply, AREA, (tx) => putRouteMap(tx, request.body)),
+      ),
   )
   app.delete(
     '/bgp/route-maps/:name',
@@ -229,7 +252,10 @@ function policyRoutes(app: TypedApp): void {
       },
     },
     (request, reply) =>
-      carryOut(request, reply, AREA, (tx) => setPolicy(tx, request.params.dir, request.body), policies),
+      carriedOut(
+        app,
+        carryOut(request, reply, AREA, (tx) => setPolicy(tx, request.params.dir, request.body), policies),
+      ),
   )
   app.delete(
     '/bgp/policy/:dir/:neighbor',
@@ -241,7 +267,10 @@ function policyRoutes(app: TypedApp): void {
       },
     },
     (request, reply) =>
-      carryOut(request, reply, AREA, (tx) => clearPolicy(tx, request.params.dir, request.params.neighbor), policies),
+      carriedOut(
+        app,
+        carryOut(request, reply, AREA, (tx) => clearPolicy(tx, request.params.dir, request.params.neighbor), policies),
+      ),
   )
 }
 

@@ -38,10 +38,20 @@ export const Neighbor = Type.Object({
   bfd_status: StringEnum(BFD_STATES),
   bfd_detect_time_ms: Type.Integer({ description: 'interval times multiplier' }),
   peer_graceful_restart: Type.Boolean(),
+  installs_routes: Type.Boolean({
+    description:
+      'false: bgpd keeps what this neighbor announces out of the kernel, because it is an internal neighbor of a second AS',
+  }),
 })
 export const NeighborList = Type.Object({ neighbors: Type.Array(Neighbor) })
 export const NeighborCreated = Type.Object({ status: StringEnum(['created']), neighbor: Neighbor })
-export const NeighborDeleted = Type.Object({ status: StringEnum(['deleted']), addr: Type.String() })
+/** Says that a change is stored and configured, but not carried out on every route yet. */
+const Pending = Type.Optional(
+  Type.Boolean({
+    description: 'bgpd or zebra is still going through its routes; absent once all of them follow the change',
+  }),
+)
+export const NeighborDeleted = Type.Object({ status: StringEnum(['deleted']), addr: Type.String(), pending: Pending })
 
 export const Status = Type.Object({
   status: StringEnum(['running', 'idle']),
@@ -52,7 +62,10 @@ export const Status = Type.Object({
 
 export const Route = Type.Object({
   prefix: Type.String(),
-  next_hop: Type.String(),
+  next_hop: Type.String({
+    description:
+      '0.0.0.0 or :: for an announcement of the node itself: each neighbor is told the address of this node that its session is from',
+  }),
   as_path: Type.Array(Type.Integer()),
   communities: Type.Array(Type.String()),
   local_pref: Type.Optional(Type.Integer()),
@@ -107,7 +120,7 @@ export const PrefixEntry = Type.Object({
 export const PrefixList = Type.Object({ name: Type.String(), entries: Type.Array(PrefixEntry) })
 export const PrefixLists = Type.Object({ prefix_lists: Type.Array(PrefixList) })
 const Put = StringEnum(['created', 'updated', 'deleted'])
-export const PrefixListPut = Type.Object({ status: Put, prefix_list: Type.String() })
+export const PrefixListPut = Type.Object({ status: Put, prefix_list: Type.String(), pending: Pending })
 
 export const RouteMapInput = Type.Object({
   name: Name,
@@ -135,7 +148,7 @@ export const RouteMapEntry = Type.Object({
 })
 export const RouteMap = Type.Object({ name: Type.String(), entries: Type.Array(RouteMapEntry) })
 export const RouteMaps = Type.Object({ route_maps: Type.Array(RouteMap) })
-export const RouteMapPut = Type.Object({ status: Put, route_map: Type.String() })
+export const RouteMapPut = Type.Object({ status: Put, route_map: Type.String(), pending: Pending })
 
 const Names = Type.Record(Type.String(), Type.String(), { description: 'neighbor to name of route-map' })
 export const Policy = Type.Object({ import: Names, export: Names })
@@ -146,11 +159,13 @@ export const PolicyPut = Type.Object({
   direction: Direction,
   neighbor: Type.String(),
   route_map: Type.String(),
+  pending: Pending,
 })
 export const PolicyGone = Type.Object({
   status: StringEnum(['deleted']),
   direction: Direction,
   neighbor: Type.String(),
+  pending: Pending,
 })
 
 export type Neighbor = Static<typeof Neighbor>

@@ -37,7 +37,7 @@ export const verbs: readonly Verb[] = [
       { name: 'local-as', summary: 'AS that it knows this node by' },
     ],
     options: [
-      { flags: '--hold-time <seconds>', summary: 'default 90', integer: true },
+      { flags: '--hold-time <duration>', summary: 'default 90s', duration: true },
       { flags: '--bfd', summary: 'notice its loss by BFD' },
       { flags: '--md5', summary: 'protect the session by a key (TCP-MD5)' },
     ],

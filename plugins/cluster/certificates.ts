@@ -1,5 +1,5 @@
 /**
- * The certificates by which members know each other: one authority for each cluster, one EC P-256 certificate for each member, which is
+ * The certificates by which members know each other: each member has an authority of its own and one EC P-256 certificate of it, which is
  * server and client alike (RFC 5280).
  */
 import {
@@ -29,7 +29,11 @@ export interface Subject {
   publicKey: string
 }
 
-const AUTHORITY_DAYS = 3650
+/**
+ * That of an authority is without end (RFC 5280 §4.1.2.5) and without a beginning: it is trusted while its node is a member. The clock may
+ * have been wrong when it was made, and it is never made anew.
+ */
+const ALWAYS = { notBefore: new Date('2000-01-01T00:00:00Z'), notAfter: new Date('9999-12-31T23:59:59Z') }
 const MEMBER_DAYS = 365
 const DAY_MS = 86_400_000
 /** Members whose clocks are a little slow must accept what was made just now. */
@@ -51,16 +55,17 @@ export const fingerprintOf = (key: KeyObject): string =>
 
 export const publicKeyOf = (key: string): string => pem(createPublicKey(key), 'spki')
 
-/** The authority of a new cluster; lives ten years. */
-export async function makeAuthority(cluster: string, now: Date): Promise<Authority> {
+/** An authority of a member of a cluster. */
+export async function makeAuthority(cluster: string, node: string): Promise<Authority> {
   const lib = await library()
   const { key, publicKey } = makeKey()
   const keys = { privateKey: await privateKeyOf(key), publicKey: await importPublic(publicKey) }
   const certificate = await lib.X509CertificateGenerator.createSelfSigned(
     {
       serialNumber: serialNumber(),
-      name: [{ CN: [`stratum cluster ${cluster}`] }],
-      ...lifetime(now, AUTHORITY_DAYS),
+      // Another name than that of the certificate which it signs.
+      name: [{ O: [`stratum cluster ${cluster}`] }, { CN: [node] }],
+      ...ALWAYS,
       signingAlgorithm: SIGNATURE,
       keys,
       extensions: [
@@ -84,7 +89,7 @@ export async function certify(authority: Authority, { node, address, publicKey }
       serialNumber: serialNumber(),
       issuer: issuer.subjectName,
       subject: [{ CN: [node] }],
-      ...lifetime(now, MEMBER_DAYS),
+      ...lifetime(now),
       signingAlgorithm: SIGNATURE,
       publicKey: own,
       signingKey: await privateKeyOf(authority.key),
@@ -113,9 +118,9 @@ export function isStale(certificate: string, now: Date): boolean {
 }
 
 const serialNumber = () => `01${randomBytes(15).toString('hex')}`
-const lifetime = (now: Date, days: number) => ({
+const lifetime = (now: Date) => ({
   notBefore: new Date(now.getTime() - BACKDATE_DAYS * DAY_MS),
-  notAfter: new Date(now.getTime() + days * DAY_MS),
+  notAfter: new Date(now.getTime() + MEMBER_DAYS * DAY_MS),
 })
 const pem = (key: KeyObject, type: 'pkcs8' | 'spki'): string =>
   key.export({ type: type as 'spki', format: 'pem' }).toString()

@@ -7,6 +7,8 @@ import { addressOf } from './address.ts'
 import { type Engine, NODE_ID, openEngine, whyNoEtcd } from './engine.ts'
 import type { PassCounts } from './mesh/peers.ts'
 import type { Peer, Status, Summary } from './schemas.ts'
+import { knownOf } from './standing.ts'
+import { behind } from './trusting.ts'
 
 export interface Cluster {
   engine: Engine
@@ -91,7 +93,16 @@ export function summaryOf({ engine, context: { config } }: Cluster): Summary {
 }
 
 export function statusOf({ engine }: Cluster): Status {
-  return { node_id: engine.self, ...roleOf(engine), peers: peersOf(engine) }
+  const trust = trustOf(engine)
+  return { node_id: engine.self, ...roleOf(engine), peers: peersOf(engine), ...(trust && { trust }) }
+}
+
+/** undefined: this node is in no cluster, or its etcd does not say. */
+export function trustOf(engine: Pick<Engine, 'standing'>): Status['trust'] {
+  const standing = engine.standing()
+  if (standing === undefined || standing.members.every(({ trust }) => trust === undefined)) return undefined
+  const late = behind(knownOf(standing))
+  return { state: late.length === 0 ? 'current' : 'changing', behind: late }
 }
 
 /** Alone a node leads itself (D98). */

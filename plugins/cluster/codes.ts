@@ -1,6 +1,6 @@
 /**
  * Join codes: what an operator carries from a member to a node that shall be one. The members keep a digest of the secret; the
- * code also says which authority the node may believe, so that the secret goes to nobody else.
+ * code also says which authorities the node may believe, so that the secret goes to nobody else.
  */
 import { randomBytes, timingSafeEqual } from 'node:crypto'
 import { isIP } from 'node:net'
@@ -21,8 +21,10 @@ export interface Code {
   cluster: string
   /** `address:port` of the members' doors, an IPv6 address in brackets. */
   addresses: string[]
-  /** SHA-256 of the authority's certificate, `AA:BB:…`. */
+  /** SHA-256 of the certificate of the first one's authority, `AA:BB:…`. */
   fingerprint: string
+  /** Of those of the others, in their order. */
+  other_fingerprints?: string[]
   secret: string
   /** RFC 3339. */
   expires_at: string
@@ -79,6 +81,12 @@ export async function listCodes(records: Records, now: Date): Promise<JoinCode[]
   return all.sort((a, b) => (a.created_at < b.created_at ? -1 : 1))
 }
 
+/** RFC 3339: when the last code is over by which a node may come now; '': there is none. @throws ApiError 503 */
+export async function goodUntil(records: Records, now: Date): Promise<string> {
+  const active = (await listCodes(records, now)).filter(({ state }) => state === 'active')
+  return active.map(({ expires_at }) => expires_at).reduce((last, one) => (one > last ? one : last), '')
+}
+
 /**
  * From its answer on nobody comes by the code, not even when an admission fails that is on its way now and gives it back.
  * @throws ApiError 404; 409 when somebody has come by it, who stays; 503
@@ -94,6 +102,16 @@ export async function revokeCodesOf(records: Records, node: string): Promise<voi
     const { id, used, revoked } = read(record)
     if (used?.node === node && !revoked) await change(records, id, (stored) => ({ ...stored, revoked: true }))
   }
+}
+
+/**
+ * Revokes all codes by which somebody may come now, and resolves to their ids: one that was a member may have made some, also under another name.
+ * @throws ApiError 503
+ */
+export async function revokeGood(records: Records, now: Date): Promise<string[]> {
+  const good = (await listCodes(records, now)).filter(({ state }) => state === 'active')
+  for (const { id } of good) await change(records, id, (stored) => ({ ...stored, revoked: true }))
+  return good.map(({ id }) => id)
 }
 
 /**
@@ -171,12 +189,13 @@ function parsed(text: string): Code | undefined {
     return undefined
   }
   if (typeof value !== 'object' || value === null) return undefined
-  const { cluster, addresses, fingerprint, secret, expires_at } = value
+  const { cluster, addresses, fingerprint, other_fingerprints: others = [], secret, expires_at } = value
   const words = [cluster, fingerprint, secret, expires_at]
   if (!words.every((word): word is string => typeof word === 'string')) return undefined
   if (!Array.isArray(addresses) || addresses.length === 0 || addresses.length > 64) return undefined
   if (!addresses.every((one) => typeof one === 'string' && splitPlace(one) !== undefined)) return undefined
-  if (!/^([0-9A-F]{2}:){31}[0-9A-F]{2}$/.test(fingerprint as string)) return undefined
+  if (!Array.isArray(others) || others.length > 64) return undefined
+  if (![fingerprint, ...others].every((one) => /^([0-9A-F]{2}:){31}[0-9A-F]{2}$/.test(String(one)))) return undefined
   if (Number.isNaN(Date.parse(expires_at as string))) return undefined
   return value as unknown as Code
 }

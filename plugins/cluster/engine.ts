@@ -4,28 +4,31 @@
  * between; they touch no replicated row, so they are never made twice.
  */
 import { createPublicKey } from 'node:crypto'
+import { setTimeout as delay } from 'node:timers/promises'
 import type { AreaContext } from '../../core/area.ts'
 import { badRequest, conflict } from '../../core/errors.ts'
 import type { Replicator } from '../../core/replication.ts'
-import { authorityIn } from './authority.ts'
-import { certify, fingerprintOf } from './certificates.ts'
+import { fingerprint256, type Own, readShown, type Shown } from './authority.ts'
+import { fingerprintOf } from './certificates.ts'
 import { NODE_ID } from './etcd/child.ts'
-import type { Compare, KeyValue, Op } from './etcd/words.ts'
-import { META } from './keys.ts'
+import { type Compare, type KeyValue, type Op, put } from './etcd/words.ts'
+import { META, trustKey } from './keys.ts'
 import { openLife } from './life.ts'
 import * as membership from './membership.ts'
 import { queries } from './queries.ts'
-import { type Standing, standingFrom } from './standing.ts'
+import { noteAdmitted, noteGone } from './roster.ts'
+import { knownOf, look, type Standing, standingFrom } from './standing.ts'
+import { isTrusted, recordOf as trustRecordOf } from './trusting.ts'
 
 export { ETCD, NODE_ID, whyNoEtcd } from './etcd/child.ts'
 export { absent, present, put, remove, unchanged } from './etcd/words.ts'
 export type { Peer, Standing } from './standing.ts'
 
-/** What a node needs to enter: the certificate of the cluster's authority and its own, PEM, and who the members are. */
+/** What a node needs to enter: whom the members trust, and who they are. */
 export interface Admission {
   cluster: string
-  ca: string
-  certificate: string
+  /** PEM: the authorities of the members. */
+  authorities: string[]
   /** `<node>=<peer URL>,…` */
   initialCluster: string
   /** Of etcd, when the node was admitted. Absent: not known. */
@@ -63,16 +66,18 @@ export interface Engine {
   found(): Promise<void>
   /** See membership.ts. @throws ApiError 409 | 503 */
   admit(node: string, address: string): Promise<void>
-  /** Admits the node and signs its key. @throws ApiError 400 | 409 | 503 */
-  certify(node: string, address: string, publicKeyPem: string): Promise<Admission>
+  /** Admits the node, and has the members trust its authority. @throws ApiError 400 | 409 | 503 */
+  certify(node: string, address: string, shown: Shown): Promise<Admission>
   /**
    * Makes this node a member. Afterwards it has the rows of the cluster. When it fails the node is in no cluster, as before: `withdraw`
-   * asks a member to admit it no longer. If nobody can be asked by then, it goes on entering.
+   * asks a member to admit it no longer, and resolves to true when it is admitted no longer. If nobody can be asked by then, it goes on entering.
    * @throws ApiError 409 when it has replicated rows that the cluster has not, or an area is off that replicates some
    */
-  enter(admission: Admission, keyPem: string, withdraw: () => Promise<void>): Promise<void>
+  enter(admission: Admission, own: Own, withdraw: () => Promise<unknown>): Promise<void>
   /** Removes another member; when none is left, this node is in no cluster any more. @throws ApiError 404 | 409 | 503 */
   expel(node: string): Promise<void>
+  /** A member says that this node was removed: it goes on by itself, with all rows as they are. */
+  dismissed(): Promise<void>
   /** Leaves, with all rows as they are. */
   quit(): Promise<void>
   /** Goes on without all other members, which are gone for good: the way back from a lost majority. */
@@ -80,6 +85,8 @@ export interface Engine {
   records: Records
   /** PEM; undefined while this node is in no cluster. */
   tls(): { ca: string; certificate: string; key: string } | undefined
+  /** See `Trust.learn`. */
+  learn(authorities: readonly string[]): Promise<void>
   /** Hands leadership over and ends etcd in order. */
   close(): Promise<void>
 }
@@ -104,12 +111,14 @@ export interface EngineOptions {
 /** What the engine uses of the core. */
 export type EngineContext = Pick<
   AreaContext,
-  'read' | 'mutate' | 'adopt' | 'collections' | 'unreplicated' | 'lockout' | 'log' | 'now'
+  'read' | 'mutate' | 'adopt' | 'exclusively' | 'collections' | 'unreplicated' | 'lockout' | 'log' | 'now'
 >
 
+/** For the members to trust a node that comes: each starts its etcd anew, one after the other. */
+const TRUST_MS = 30_000
 const local = { local: true }
 const recordOf = ({ key, value, modRevision }: KeyValue): EtcdRecord => ({ key, value, revision: modRevision })
-const { rethrow } = membership
+const { rethrow, unavailable } = membership
 
 export function openEngine(context: EngineContext, options: EngineOptions): Engine {
   const life = openLife(context, options)
@@ -122,16 +131,31 @@ export function openEngine(context: EngineContext, options: EngineOptions): Engi
     return watching.standing() ?? standingFrom(me.node, me.cluster, me.address, rows())
   }
 
-  async function admitAndSign(node: string, address: string, publicKey: string): Promise<Admission> {
+  async function admitKnown(node: string, address: string, shown: ReturnType<typeof readShown>): Promise<Admission> {
     const own = etcd()
-    const authority = await authorityIn(own).catch(rethrow)
-    // First: a key of another kind admits nobody.
-    const certificate = await certify(authority, { node, address, publicKey }, context.now())
-    const key = fingerprintOf(createPublicKey(publicKey))
+    const { members, trust, former } = await look(own).catch(rethrow)
+    const early = members.find(({ id, raft }) => !raft.isLearner && !trust.has(id))
+    if (early) throw conflict('FORMER_VERSION', `member ${early.id} runs an earlier version: upgrade it first`)
+    // The node does not know the authority that all had, and must not.
+    if (former !== undefined && members.some(({ id }) => trust.get(id)?.shows === fingerprint256(former)))
+      throw unavailable('the upgrade of the members is not finished; try again in a minute')
+    const key = fingerprintOf(createPublicKey(shown.publicKey))
     await membership.renew(own, place(), { node, address, key }).catch(rethrow)
+    const authorities = members.flatMap(({ id }) => (id === node ? [] : (trust.get(id)?.authority ?? [])))
+    const record = trustRecordOf(shown.authority, [...authorities, shown.authority])
+    await own.txn([], [put(trustKey(node), JSON.stringify(record))]).catch(rethrow)
     const initialCluster = await membership.initialCluster(own).catch(rethrow)
     const { revision } = await own.range(META.id, { limit: 1 }).catch(rethrow)
-    return { cluster: identity()?.cluster ?? '', ca: authority.certificate, certificate, initialCluster, revision }
+    return { cluster: identity()?.cluster ?? '', authorities, initialCluster, revision }
+  }
+
+  /** Each member that is there goes by the new authority then; one that takes longer does so while the node enters. */
+  async function untilTrusted(node: string): Promise<void> {
+    const isTrustedNow = () => {
+      const now = watching.standing()
+      return now !== undefined && isTrusted(knownOf(now), node, ({ id, online }) => online && id !== node)
+    }
+    for (const end = performance.now() + TRUST_MS; !isTrustedNow() && performance.now() < end; ) await delay(100)
   }
 
   function mustBeNode(node: string): void {
@@ -151,19 +175,26 @@ export function openEngine(context: EngineContext, options: EngineOptions): Engi
       mustBeNode(node)
       await next(() => membership.admit(etcd(), place(), node, address).catch(rethrow))
       await watching.look()
+      await noteAdmitted(context, node, address)
     },
-    async certify(node, address, publicKey) {
+    async certify(node, address, shown) {
       mustBeNode(node)
-      return next(() => admitAndSign(node, address, publicKey))
+      const admission = await next(async () => admitKnown(node, address, readShown(shown)))
+      await watching.look()
+      await noteAdmitted(context, node, address)
+      await untilTrusted(node)
+      return admission
     },
     enter: life.enter,
     async expel(node) {
       if (node === place().self) throw conflict('IS_SELF', 'a node does not remove itself: have it leave')
       await next(() => membership.expel(etcd(), place(), node))
       await watching.look()
+      await noteGone(context, node)
       // If none is left that had come, this node has begun to go on by itself.
       await next(async () => {})
     },
+    dismissed: life.dismissed,
     quit: life.quit,
     recover: life.recover,
     records: {
@@ -174,6 +205,7 @@ export function openEngine(context: EngineContext, options: EngineOptions): Engi
       list: async (prefix) => (await etcd().range(prefix, local).catch(rethrow)).kvs.map(recordOf),
       transact: async (compares, ops) => (await etcd().txn(compares, ops).catch(rethrow)).succeeded,
     },
+    learn: life.learn,
     tls: () => (identity() ? life.files.tls() : undefined),
     close: life.close,
   }

@@ -2,11 +2,14 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { ApiError, conflict } from '../../core/errors.ts'
 import { system } from '../../core/state/events.ts'
+import type { Own } from './authority.ts'
+import { toldOf } from './desired.ts'
 import type { Admission } from './engine.ts'
 import { type Session, untilAnswers } from './etcd/session.ts'
 import { META } from './keys.ts'
 import type { Steps } from './life.ts'
 import * as membership from './membership.ts'
+import { MEMBERS_REF, queries } from './queries.ts'
 import { readAll } from './replicate/copy.ts'
 import { depart, hasEnded, LEFT_MS } from './running.ts'
 import * as tables from './tables.ts'
@@ -22,7 +25,7 @@ const COUNTED_ON =
   'the members may count on this node by now and cannot be reached; if they are gone for good: stratumctl cluster recover'
 
 export interface Entering {
-  enter(admission: Admission, key: string, withdraw: () => Promise<void>): Promise<void>
+  enter(admission: Admission, own: Own, withdraw: () => Promise<unknown>): Promise<void>
   /** Goes on with what was begun until this node is a member or has nothing to do with the cluster any more. Never rejects. */
   goOn(session: Session, me: tables.Self): Promise<void>
   /** Out of what was begun. @throws ApiError 503 */
@@ -33,14 +36,16 @@ export function openEntering(steps: Steps): Entering {
   const { context, options, files, running, closing, identity, place, next } = steps
   const { replica } = running
 
-  async function enter(admission: Admission, key: string, withdraw: () => Promise<void>): Promise<void> {
+  async function enter(admission: Admission, own: Own, withdraw: () => Promise<unknown>): Promise<void> {
     if (identity()) throw conflict('IN_CLUSTER', 'this node is in a cluster already: leave it first')
     steps.mustBeAble()
     await steps.wipe()
-    const { cluster, ca, certificate, initialCluster, revision = 0 } = admission
-    files.keep({ ca, certificate, key })
+    const { cluster, authorities, initialCluster, revision = 0 } = admission
+    const { certificate, key, authority } = own
+    files.keepAuthority(authority)
+    files.keep({ ca: [...authorities, authority.certificate].join(''), certificate, key })
     const who = { node: options.self, address: options.address(), peerPort: options.peerPort }
-    const rest = { initialCluster, revision: 0, shares: '', hadOthers: false }
+    const rest = { initialCluster, revision: 0, shares: '', hadOthers: false, newcomersUntil: '' }
     const me: tables.Self = { id: 1, mode: 'joining', cluster, ...who, ...rest }
     try {
       await steps.change((tx) => tx.insert(tables.self).values(me).run())
@@ -78,20 +83,25 @@ export function openEntering(steps: Steps): Entering {
     await context.adopt(system('cluster'), async (tx) => {
       const change = await replica.load(tx, all, me.node)
       tx.update(tables.self).set({ mode: 'member' }).run()
+      // Until it has seen who the members are it goes by those that it was told of.
+      for (const { node, address } of toldOf(me)) {
+        if (node !== me.node) queries(tx).seen.run({ node, address, voter: 1, lastSeen: null })
+      }
+      change.touch.push(MEMBERS_REF)
       return change
     })
     await steps.settle(session, { ...me, mode: 'member' })
   }
 
   /** Whoever is withdrawn is told so by its etcd, which ends. One that votes by now leaves by itself, or goes on until it can. */
-  async function takeBack(me: tables.Self, withdraw: () => Promise<void>): Promise<void> {
+  async function takeBack(me: tables.Self, withdraw: () => Promise<unknown>): Promise<void> {
     try {
       const session = running.session()
-      if (session && files.hasData())
-        await withdraw().then(
-          () => hasEnded(session, LEFT_MS),
-          () => {},
-        )
+      if (session && files.hasData()) {
+        const withdrawn = await withdraw().catch(() => false)
+        if (withdrawn === true) return await steps.becomeStandalone()
+        if (withdrawn !== false) await hasEnded(session, LEFT_MS)
+      }
       if (await isOut(false)) return await steps.becomeStandalone()
       if (session) void goOn(session, me)
     } catch (error) {

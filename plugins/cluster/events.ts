@@ -1,6 +1,6 @@
 import { Type } from 'typebox'
 import { StringEnum } from '../../core/schemas.ts'
-import { JoinCode, Peer } from './schemas.ts'
+import { JoinCode, Peer, Trust } from './schemas.ts'
 
 const Role = StringEnum(['leader', 'follower'])
 
@@ -12,6 +12,8 @@ export const events = {
   'cluster_member.updated': Peer,
   /** Of this node: its role. */
   'cluster_member.state_changed': Type.Object({ id: Type.String(), from: Role, to: Role }),
+  /** Whether all members trust just those there are. */
+  'cluster_trust.updated': Trust,
   'join_code.created': JoinCode,
   'join_code.updated': JoinCode,
   'join_code.deleted': Type.Object({ id: Type.String() }),

@@ -1,11 +1,12 @@
-/** Files of a member: its key and certificates, which only root may read, and etcd's data. */
+/** Files of a member: its keys and certificates, which only root may read, and etcd's data. */
 import { existsSync, readFileSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { writePrivateFile } from '../../core/private-file.ts'
+import type { Authority } from './certificates.ts'
 
 export interface Tls {
-  /** PEM. */
+  /** PEM: the authorities that this node trusts. */
   ca: string
   certificate: string
   key: string
@@ -17,15 +18,19 @@ export interface Files {
   /** undefined: there is none. */
   tls(): Tls | undefined
   keep(tls: Tls): void
-  /** PEM, of the cluster's authority; undefined: it was not kept yet. */
-  authorityKey(): string | undefined
-  keepAuthorityKey(key: string): void
+  /** This node's own; undefined: it has none yet. */
+  authority(): Authority | undefined
+  keepAuthority(authority: Authority): void
+  /** PEM: the key of an authority that all members had, from the time before each had its own. */
+  formerKey(): string | undefined
+  forgetFormerKey(): Promise<void>
   /** Whether etcd has data here. */
   hasData(): boolean
   wipe(): Promise<void>
 }
 
-const AUTHORITY_KEY = 'ca-key.pem'
+const AUTHORITY = ['authority.pem', 'authority-key.pem'] as const
+const FORMER_KEY = 'ca-key.pem'
 
 export function openFiles(stateDir: string): Files {
   const [certificateDir, dataDir] = [join(stateDir, 'cluster'), join(stateDir, 'etcd')]
@@ -47,8 +52,17 @@ export function openFiles(stateDir: string): Files {
       writePrivateFile(place('ca.pem'), tls.ca)
       known = tls
     },
-    authorityKey: () => (existsSync(place(AUTHORITY_KEY)) ? read(AUTHORITY_KEY) : undefined),
-    keepAuthorityKey: (key) => writePrivateFile(place(AUTHORITY_KEY), key),
+    authority() {
+      const [certificate, key] = AUTHORITY
+      // The certificate was written last.
+      return existsSync(place(certificate)) ? { certificate: read(certificate), key: read(key) } : undefined
+    },
+    keepAuthority({ certificate, key }) {
+      writePrivateFile(place(AUTHORITY[1]), key)
+      writePrivateFile(place(AUTHORITY[0]), certificate)
+    },
+    formerKey: () => (existsSync(place(FORMER_KEY)) ? read(FORMER_KEY) : undefined),
+    forgetFormerKey: () => rm(place(FORMER_KEY), { force: true }),
     hasData: () => existsSync(join(dataDir, 'member', 'wal')),
     async wipe() {
       known = undefined

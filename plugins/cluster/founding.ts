@@ -2,15 +2,16 @@
 import { randomBytes } from 'node:crypto'
 import type { Db } from '../../core/area.ts'
 import { conflict } from '../../core/errors.ts'
-import { certify, makeAuthority, makeKey } from './certificates.ts'
+import { makeOwn, trustNobodyElse } from './authority.ts'
 import { peerUrl } from './etcd/child.ts'
 import type { Etcd } from './etcd/client.ts'
 import { untilAnswers } from './etcd/session.ts'
 import { type Op, put } from './etcd/words.ts'
-import { META, memberKey } from './keys.ts'
+import { META, memberKey, trustKey } from './keys.ts'
 import { LOST, START_MS, type Steps } from './life.ts'
 import * as membership from './membership.ts'
 import * as tables from './tables.ts'
+import { recordOf } from './trusting.ts'
 
 const { asUnavailable, unavailable } = membership
 
@@ -36,20 +37,22 @@ export function openFounding(steps: Steps): Founding {
     steps.mustBeAble()
     await steps.wipe()
     const [cluster, node, address] = [randomBytes(8).toString('hex'), options.self, options.address()]
-    const authority = await makeAuthority(cluster, context.now())
-    const { key, publicKey } = makeKey()
-    const certificate = await certify(authority, { node, address, publicKey }, context.now())
+    const { authority, certificate, key } = await makeOwn(cluster, { node, address }, context.now())
+    files.keepAuthority(authority)
     files.keep({ ca: authority.certificate, certificate, key })
     const { peerPort } = options
     const initialCluster = `${node}=${peerUrl(address, peerPort)}`
-    const rest = { initialCluster, revision: 0, shares: '', hadOthers: false }
+    const rest = { initialCluster, revision: 0, shares: '', hadOthers: false, newcomersUntil: '' }
     const me: tables.Self = { id: 1, mode: 'member', node, cluster, address, peerPort, ...rest }
     try {
       const session = await running.run(me, 'new')
       await untilAnswers(session, (own) => own.get(META.id, { ms: 500 }), START_MS, closing)
       await steps.change((tx) => {
         const record = { address, since: context.now().toISOString() }
-        const first = [put(META.id, cluster), put(META.ca, JSON.stringify(authority))]
+        const first = [
+          put(META.id, cluster),
+          put(trustKey(node), JSON.stringify(recordOf(authority.certificate, [authority.certificate]))),
+        ]
         return fill(tx, session.etcd, me, [...first, put(memberKey(node), JSON.stringify(record))])
       })
     } catch (error) {
@@ -78,6 +81,7 @@ export function openFounding(steps: Steps): Founding {
       await untilAnswers(once, (own) => own.get(META.id, { ms: 500 }), START_MS, closing)
       await takeWhatIsBeyond(once.etcd, me)
       await membership.forgetOthers(once.etcd, me.node)
+      trustNobodyElse(files)
       await steps.change((tx) => fill(tx, once.etcd, me, []))
     } catch (error) {
       throw asUnavailable(error)

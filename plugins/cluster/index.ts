@@ -1,7 +1,8 @@
 /**
  * The cluster: nodes that hold the same tenants, addresses, peers and floating IPs, and pass calls on to each other.
  * Owns etcd, a child process, only while this node is in a cluster; files below `etcd/` and `cluster/` of the state directory;
- * the ports 7073 (other nodes' agents), 7074 (their etcd) and 7075 (loopback). In the kernel only elements of the firewall's
+ * the ports 7073 (other nodes' agents), 7074 (their etcd) and 7075 (loopback). In the kernel, in table `inet stratum`: the chain
+ * `cluster_input` and the sets `cluster_members4` and `6`, by which these ports are for members alone; elements of the firewall's
  * sets, so that a default deny does not keep the members out.
  */
 import { defineArea } from '../../core/area.ts'
@@ -12,6 +13,7 @@ import { desired } from './desired.ts'
 import { events } from './events.ts'
 import { metrics } from './metrics.ts'
 import { control, routes } from './routes.ts'
+import { INPUT, memberSet, skeleton } from './skeleton.ts'
 import { start } from './start.ts'
 
 const port = (number: string, summary: string) => ({
@@ -44,6 +46,7 @@ export default defineArea(import.meta.url, {
     cluster_peer_port: port('7074', "port for the other members' etcd; the same on all of them"),
     cluster_client_port: port('7075', 'port of 127.0.0.1 by which the agent speaks to its etcd'),
   },
+  nft: { skeleton, chains: [INPUT], sets: [memberSet(4), memberSet(6)] },
   desired,
   replicator: (context) => clusterFor(context).engine.replicator,
   metrics,

@@ -1,22 +1,28 @@
 /** Joining by a code: what the member does that is asked, and what the node does that comes. */
-import { createPublicKey, X509Certificate } from 'node:crypto'
+import { X509Certificate } from 'node:crypto'
 import https, { type RequestOptions } from 'node:https'
-import { connect, type DetailedPeerCertificate } from 'node:tls'
+import { isIPv6, type TcpSocketConnectOpts } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { type ConnectionOptions, connect, type DetailedPeerCertificate } from 'node:tls'
 import type { EventDraft } from '../../core/area.ts'
 import { ApiError, badRequest, conflict } from '../../core/errors.ts'
 import { system } from '../../core/state/events.ts'
 import { TLS_MIN_VERSION } from '../../core/transport/tls.ts'
 import { addressOf } from './address.ts'
-import { makeKey } from './certificates.ts'
+import { fingerprint256, issuerOf, makeOwn, readShown, shownBy } from './authority.ts'
 import type { Cluster } from './cluster.ts'
-import { type Code, giveBack, placeText, readCode, revokeCodesOf, splitPlace, useCode } from './codes.ts'
+import { type Code, giveBack, placeText, readCode, revokeCodesOf, revokeGood, splitPlace, useCode } from './codes.ts'
 import { type Admission, NODE_ID } from './engine.ts'
-import { unavailable } from './membership.ts'
+import { sayFarewell } from './farewell.ts'
+import { NOT_COME_YET, unavailable } from './membership.ts'
+import { followCodes } from './newcomers.ts'
 import type { JoinCode } from './schemas.ts'
 
 const CONNECT_MS = 5000
-/** The member may have to wait until etcd takes another member. */
-const ADMIT_MS = 50_000
+/** The member may have to wait until etcd takes another member, and until the members trust it. */
+const ADMIT_MS = 90_000
+/** How long a member that answers 503 is asked again, and how often: each member's etcd starts anew once. */
+const [BUSY_MS, AGAIN_MS] = [60_000, 500]
 /** It may have to wait until etcd finds its cluster healthy. */
 const WITHDRAW_MS = 30_000
 const ANSWER_LIMIT = 65_536
@@ -25,12 +31,13 @@ interface Asked {
   secret: string
   node: string
   address: string
-  publicKey: string
+  shown: ReturnType<typeof readShown>
 }
 
-/** At a member: admits whoever presents a code, and signs its key. @throws ApiError 400 | 403 | 409 | 503 */
+/** At a member: admits whoever presents a code. @throws ApiError 400 | 403 | 409 | 503 */
 export async function admitByCode({ engine, context, told }: Cluster, body: unknown): Promise<Admission> {
-  const { secret, node, address, publicKey } = readAsked(body)
+  const { secret, node, address, shown } = readAsked(body)
+  const { publicKey } = shown
   const known = engine.standing()?.members.find(({ id }) => id === node)
   const when = { now: context.now(), pending: known?.voter === false }
   const { code, first } = await useCode(engine.records, secret, { node, publicKey }, when)
@@ -38,21 +45,39 @@ export async function admitByCode({ engine, context, told }: Cluster, body: unkn
   if (isNew) told.add(node)
   let admission: Admission
   try {
-    admission = await engine.certify(node, address, publicKey)
+    admission = await engine.certify(node, address, shown)
   } catch (error) {
     told.delete(node)
     if (first) await giveBack(engine.records, code.id).catch(() => {})
     throw error
   }
+  await followCodes({ context, engine }).catch(() => {})
   const added = { type: 'cluster_member.added', resource: `/cluster/members/${node}`, data: { id: node, address } }
   await tellAdmitted(context, code, isNew ? [added] : [])
   return admission
 }
 
-/** Removes another member, or one that was admitted; it cannot come back by the code that it came by. @throws ApiError 404 | 409 | 503 */
-export async function remove({ engine }: Pick<Cluster, 'engine'>, node: string): Promise<void> {
+/**
+ * Removes another member, or one that was admitted; it cannot come back by the code that it came by, nor by any that there was when it was removed.
+ * Resolves to the ids of codes that are revoked for that. @throws ApiError 404 | 409 | 503
+ */
+export async function remove(cluster: Pick<Cluster, 'engine' | 'context'>, node: string): Promise<string[]> {
+  const { engine, context } = cluster
+  const hadAll = engine.standing()?.members.find(({ id }) => id === node)?.voter === true
   await revokeCodesOf(engine.records, node)
+  // Should this agent end in between, there is none already.
+  const revoked = hadAll ? await revokeGood(engine.records, context.now()) : []
   await engine.expel(node)
+  if (hadAll) {
+    // Until then it could make others.
+    revoked.push(...(await revokeGood(engine.records, context.now()).catch(() => [])))
+    await followCodes(cluster).catch(() => {})
+  }
+  // It may be away, and is called again then.
+  void sayFarewell(cluster).catch((error: unknown) =>
+    context.log.debug({ err: error }, 'who was removed could not be told'),
+  )
+  return revoked
 }
 
 /** The node is admitted, whatever becomes of the event. */
@@ -66,21 +91,16 @@ async function tellAdmitted(context: Cluster['context'], code: JoinCode, added: 
 /** Nothing of what is said here is repeated, as a stranger may have said it. */
 function readAsked(body: unknown): Asked {
   if (typeof body !== 'object' || body === null) throw badRequest('body must be an object')
-  const { secret, node_id, address, public_key } = body as Record<string, unknown>
+  const { secret, node_id, address, certificate, authority } = body as Record<string, unknown>
   if (typeof secret !== 'string' || secret.length > 256) throw badRequest('secret is required')
   if (typeof node_id !== 'string' || !NODE_ID.test(node_id)) throw badRequest('node_id: must be the name of a node')
   if (typeof address !== 'string') throw badRequest('address is required')
-  if (typeof public_key !== 'string' || public_key.length > 4096) throw badRequest('public_key is required')
-  return { secret, node: node_id, address: addressOf(address), publicKey: canonicalKey(public_key) }
-}
-
-/** A key that is none must not use up a code. */
-function canonicalKey(pem: string): string {
-  try {
-    return createPublicKey(pem).export({ type: 'spki', format: 'pem' }).toString()
-  } catch {
-    throw badRequest('public_key: not the PEM of a public key')
+  const isText = (value: unknown): value is string => typeof value === 'string' && value.length <= 4096
+  if (!isText(certificate) || !isText(authority)) {
+    throw badRequest('certificate and authority are required: a node and its members must run the same version')
   }
+  // Before a code is used up.
+  return { secret, node: node_id, address: addressOf(address), shown: readShown({ certificate, authority }) }
 }
 
 /** At the node that comes: becomes a member by a code. @throws ApiError */
@@ -90,40 +110,71 @@ export async function joinByCode(cluster: Cluster, text: string): Promise<Code> 
   const { now, config } = context
   const code = readCode(text, now())
   if (engine.standing()) throw conflict('IN_CLUSTER', 'this node is in a cluster already: leave it first')
-  const { key, publicKey } = makeKey()
   const address = addressOf(config.text('cluster_address'))
-  const asked = { secret: code.secret, node_id: engine.self, address, public_key: publicKey }
+  const made = await makeOwn(code.cluster, { node: engine.self, address }, now())
+  const asked = { secret: code.secret, node_id: engine.self, address, ...shownBy(made) }
   const { place, admission } = await admittedBySomeone(code, asked)
-  const own = { ca: admission.ca, cert: admission.certificate, key }
+  const trust = { ca: admission.authorities.join(''), cert: made.certificate, key: made.key, from: address }
   // Otherwise the members would wait for this node for an hour.
-  await engine.enter(admission, key, async () => void (await post(place, '/withdraw', {}, own, WITHDRAW_MS)))
+  await engine.enter(admission, made, async () => {
+    const answer = await post(place, '/withdraw', {}, trust, WITHDRAW_MS)
+    return 'removed' in answer && answer.removed === true
+  })
   return code
 }
 
 /** Asks the members that the code names, one after the other, until one can be reached. */
-async function admittedBySomeone(code: Code, asked: object): Promise<{ place: string; admission: Admission }> {
+async function admittedBySomeone(
+  code: Code,
+  asked: { address: string },
+): Promise<{ place: string; admission: Admission }> {
   const silent: string[] = []
-  for (const place of code.addresses) {
+  for (const [at, place] of code.addresses.entries()) {
     let ca: string
     try {
-      ca = await authorityAt(place, code.fingerprint)
+      const fingerprint = (at === 0 ? code.fingerprint : code.other_fingerprints?.[at - 1]) ?? ''
+      ca = await authorityAt(place, fingerprint, asked.address)
     } catch (error) {
       silent.push(`${place}: ${(error as Error).message}`)
       continue
     }
-    return { place, admission: (await post(place, '/join', asked, { ca }, ADMIT_MS)) as unknown as Admission }
+    return { place, admission: await admittedAt(place, asked, ca) }
   }
   throw unavailable(`no member can be reached (${silent.join('; ')})`)
 }
 
+/** What a member said, not that it said nothing: then it may still be at it. etcd takes in one node at a time. */
+const isBusy = (error: unknown): boolean =>
+  error instanceof ApiError &&
+  error.code === 'REFUSED' &&
+  (error.status === 503 || (error.status === 409 && error.message.includes(NOT_COME_YET)))
+
 /**
- * The certificate of the cluster's authority, PEM, as the member at `place` shows it: the one with this fingerprint. Nothing is said
+ * A member answers 503 while its etcd starts anew, as it does when another node has just been admitted, and 409 until that
+ * one has come. A code that was used serves the same node with the same key once more, so asking again is safe.
+ */
+async function admittedAt(place: string, asked: { address: string }, ca: string): Promise<Admission> {
+  const end = performance.now() + BUSY_MS
+  for (;;) {
+    try {
+      return (await post(place, '/join', asked, { ca, from: asked.address }, ADMIT_MS)) as unknown as Admission
+    } catch (error) {
+      if (!isBusy(error) || performance.now() > end) throw error
+      await sleep(AGAIN_MS)
+    }
+  }
+}
+
+/**
+ * The certificate of the authority of the member at `place`, PEM, as it shows it: the one with this fingerprint. Nothing is said
  * to whoever shows another one, and who merely shows the right one is found out by the next connection, which verifies.
  */
-function authorityAt(place: string, fingerprint: string): Promise<string> {
+function authorityAt(place: string, fingerprint: string, from: string): Promise<string> {
   const { address: host, port } = splitPlace(place) ?? { address: '', port: 0 }
   return new Promise((resolve, reject) => {
-    const socket = connect({ host, port, rejectUnauthorized: false, minVersion: TLS_MIN_VERSION }, () => {
+    const where: ConnectionOptions & TcpSocketConnectOpts = { host, port, ...sourceOf(from, host) }
+    const options = { ...where, rejectUnauthorized: false, minVersion: TLS_MIN_VERSION } as const
+    const socket = connect(options, () => {
       const found = [...chainOf(socket.getPeerCertificate(true))].find((one) => one.fingerprint256 === fingerprint)
       socket.destroy()
       if (found) resolve(found.toString())
@@ -145,18 +196,24 @@ interface Trust {
   ca: string
   cert?: string
   key?: string
+  /** Address of this node. */
+  from: string
 }
 
+/** By which the members know this node: once it is admitted they let it in from there alone. */
+const sourceOf = (from: string, host: string) => (isIPv6(from) === isIPv6(host) ? { localAddress: from } : {})
+
 /** @throws ApiError as the member answers it; 503 when none comes */
-function post(place: string, path: string, body: object, trust: Trust, ms: number): Promise<object> {
+function post(place: string, path: string, body: object, { from, ...trust }: Trust, ms: number): Promise<object> {
   const { address: host, port } = splitPlace(place) ?? { address: '', port: 0 }
   const text = JSON.stringify(body)
   const headers = { 'content-type': 'application/json', 'content-length': Buffer.byteLength(text) }
   return new Promise((resolve, reject) => {
     const failed = (error: Error) =>
       reject(unavailable(`the member at ${place} does not answer: ${error.message}`, error))
-    const options: RequestOptions = { host, port, path, method: 'POST', headers, ...trust, minVersion: TLS_MIN_VERSION }
-    const request = https.request({ ...options, agent: false }, async (response) => {
+    const source = sourceOf(from, host)
+    const options: RequestOptions = { host, port, ...source, path, method: 'POST', headers, ...trust }
+    const request = https.request({ ...options, minVersion: TLS_MIN_VERSION, agent: false }, async (response) => {
       try {
         let answer = ''
         for await (const part of response.setEncoding('utf8')) {
@@ -183,14 +240,13 @@ export function codeFor({ engine, context }: Cluster, secret: string, expiresAt:
   if (standing === undefined || tls === undefined) throw unavailable('this node is in no cluster')
   const port = context.config.int('cluster_port')
   // This node first: it is up.
-  const [own, others] = [[] as string[], [] as string[]]
-  for (const { id, address, voter } of standing.members) {
-    if (voter) (id === engine.self ? own : others).push(placeText(address, port))
-  }
+  const own = standing.members.filter(({ id }) => id === engine.self)
+  const others = standing.members.filter(({ id, voter, trust }) => id !== engine.self && voter && trust !== undefined)
   return {
     cluster: standing.cluster,
-    addresses: [...own, ...others],
-    fingerprint: new X509Certificate(tls.ca).fingerprint256,
+    addresses: [...own, ...others].map(({ address }) => placeText(address, port)),
+    fingerprint: fingerprint256(issuerOf(tls)),
+    other_fingerprints: others.map(({ trust }) => trust?.shows ?? ''),
     secret,
     expires_at: expiresAt,
   }

@@ -4,6 +4,7 @@ import type { Collection, Row, Value } from '../../core/replication.ts'
 
 export const META = {
   id: '/meta/id',
+  /** An authority that all members had, key and all, from the time before each had its own. */
   ca: '/meta/ca',
   imported: '/meta/imported',
   lock: '/meta/lock',
@@ -12,15 +13,24 @@ export const META = {
   came: '/meta/came',
 }
 export const MEMBERS = '/m/'
+/** What each member trusts: see trusting.ts. */
+export const TRUST = '/t/'
 export const LIVE = '/live/'
+/** Who was removed and may not know it. */
+export const GONE = '/gone/'
 export const ROWS = '/r/'
 export const UNIQUE = '/u/'
 export const SERIAL = '/s/'
 export const BLOCKS = '/b/'
-/** Put by every transaction, one a node: which it was (by which a node finds out whether it was carried out) and who caused it. */
+/**
+ * Put by every transaction, one a node: which it was and who caused it. Each transaction compares that the one before was the last, so
+ * a node finds out whether one was carried out, and can see to it that it never is.
+ */
 export const CHANGE = '/change/'
 
 export const memberKey = (node: string): string => MEMBERS + encode(node)
+export const trustKey = (node: string): string => TRUST + encode(node)
+export const goneKey = (node: string): string => GONE + encode(node)
 export const liveKey = (node: string): string => LIVE + encode(node)
 
 /** One part of a key: printable ASCII without `/`. Text that is no Unicode (a lone surrogate) is none of ours. @throws URIError */
@@ -32,7 +42,12 @@ export const partsOf = (key: string, prefix: string): string[] => key.slice(pref
 
 export const changeKey = (node: string): string => CHANGE + encode(node)
 /** What there is about a member, which nobody needs when it is none any more. */
-export const keysAbout = (node: string): string[] => [memberKey(node), liveKey(node), changeKey(node)]
+export const keysAbout = (node: string): string[] => [memberKey(node), liveKey(node), changeKey(node), trustKey(node)]
+/**
+ * What it takes along when it leaves. Until it is gone the others need what it trusts to go on as they are, and it needs the key of its last
+ * change, by which it finds out what became of one that is under way.
+ */
+export const keysTakenAlong = (node: string): string[] => [memberKey(node), liveKey(node)]
 export const serialKey = (name: string): string => SERIAL + encode(name)
 
 /** `=` marks what is no text; in text it is encoded. */

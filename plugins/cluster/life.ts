@@ -3,6 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Db, Mutation } from '../../core/area.ts'
 import { conflict } from '../../core/errors.ts'
 import { system } from '../../core/state/events.ts'
+import type { Own } from './authority.ts'
 import type { Admission, EngineContext, EngineOptions } from './engine.ts'
 import { openEntering } from './entering.ts'
 import { endLeft, whyNoEtcd } from './etcd/child.ts'
@@ -60,9 +61,12 @@ export interface Life {
   next<T>(work: () => Promise<T>): Promise<T>
   start(): Promise<void>
   found(): Promise<void>
-  enter(admission: Admission, key: string, withdraw: () => Promise<void>): Promise<void>
+  enter(admission: Admission, own: Own, withdraw: () => Promise<unknown>): Promise<void>
+  dismissed(): Promise<void>
   quit(): Promise<void>
   recover(): Promise<void>
+  /** See `Trust.learn`. */
+  learn(authorities: readonly string[]): Promise<void>
   close(): Promise<void>
 }
 
@@ -70,12 +74,14 @@ export function openLife(context: EngineContext, options: EngineOptions): Life {
   const { log, read, now } = context
   const { peerPort } = options
   const files = openFiles(options.stateDir)
+  const closing = new AbortController()
   const running = openRunning(context, options, files, {
     alone: () => void dissolve().catch(problem('go on alone')),
     removed: (from) => void wasRemoved(from),
+    next,
+    closing: closing.signal,
   })
   const { replica, watching, run, live, stop } = running
-  const closing = new AbortController()
   let tail: Promise<unknown> = Promise.resolve()
 
   const identity = (): tables.Self | undefined => queries(read).self.get()
@@ -118,7 +124,7 @@ export function openLife(context: EngineContext, options: EngineOptions): Life {
     }
   }
 
-  async function takeRemoval(from: Session): Promise<true> {
+  async function takeRemoval(from = running.session()): Promise<true> {
     // Unless it left by itself meanwhile, and has perhaps entered another cluster.
     if (identity() && [from, undefined].includes(running.session())) {
       log.warn('this node was removed from its cluster and goes on by itself')
@@ -219,9 +225,11 @@ export function openLife(context: EngineContext, options: EngineOptions): Life {
     next,
     start: () => next(resume),
     found: () => next(founding.found),
-    enter: (admission, key, withdraw) => next(() => entering.enter(admission, key, withdraw)),
+    enter: (admission, own, withdraw) => next(() => entering.enter(admission, own, withdraw)),
+    dismissed: () => next(async () => void (await takeRemoval())),
     quit: () => next(quit),
     recover: () => next(founding.recover),
+    learn: running.trust.learn,
     close,
   }
 }

@@ -1,10 +1,12 @@
 /** Who is a member: each change is repeated while etcd finds its cluster unhealthy, and one is made at a time. */
+import { randomBytes } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import { ApiError, conflict, notFound } from '../../core/errors.ts'
 import { peerUrl } from './etcd/child.ts'
 import { type Etcd, EtcdError } from './etcd/client.ts'
 import { absent, type Member, put, remove, removeAll, unchanged } from './etcd/words.ts'
-import { keysAbout, LIVE, MEMBERS, META, memberKey, partsOf } from './keys.ts'
+import { noteFarewell } from './farewell.ts'
+import { changeKey, keysAbout, keysTakenAlong, LIVE, MEMBERS, META, memberKey, partsOf } from './keys.ts'
 import { hasLeader, look, type MemberRecord, type View } from './standing.ts'
 
 /** The paths of an area that is not there, of a member that is not reached and of a minority are answered alike (D102). */
@@ -14,10 +16,17 @@ export const unavailable = (why: string, cause?: unknown): ApiError =>
 const PAUSE_MS = 250
 /** etcd wants all members connected for five seconds before it changes who they are (strict-reconfig-check). */
 const UNHEALTHY_MS = 15_000
-/** Of the lock, should its holder end. */
+/** Of the lock, should its holder not come back. */
 const LOCK_S = 30
+/** Another one each time an agent starts: one node runs one agent at a time. */
+const AGENT = randomBytes(8).toString('hex')
 /** How long another member that leads may take to hand over before it is removed. */
 const YIELD_MS = 5000
+
+const TOO_FEW =
+  'too few of the other members are online: bring one back first, or run `stratumctl cluster recover` on one that is left, if the others are lost for good'
+const isTooFew = (error: unknown) =>
+  error instanceof EtcdError && /unhealthy cluster|not enough started/.test(error.message)
 
 const isUnhealthy = (error: unknown) =>
   error instanceof EtcdError && /unhealthy cluster|too many learner/.test(error.message)
@@ -30,7 +39,8 @@ async function whileUnhealthy<T>(work: () => Promise<T>, passes = isUnhealthy): 
     try {
       return await work()
     } catch (error) {
-      if (!passes(error) || performance.now() > end) throw asUnavailable(error)
+      if (passes(error) && performance.now() < end) continue
+      throw isTooFew(error) ? unavailable(TOO_FEW, error) : asUnavailable(error)
     }
   }
 }
@@ -44,13 +54,15 @@ export const rethrow = (error: unknown): never => {
 }
 
 /** Runs `work` while no other member does what one may do at a time: a change of the membership, for one. */
-export async function alone<T>(etcd: Etcd, self: string, work: () => Promise<T>): Promise<T> {
+export async function alone<T>(etcd: Etcd, self: string, work: () => Promise<T>, waitMs = UNHEALTHY_MS): Promise<T> {
+  const holder = `${self} ${AGENT}`
   const lease = await etcd.grant(LOCK_S).catch((error: unknown) => {
     throw asUnavailable(error)
   })
   try {
-    for (const end = performance.now() + UNHEALTHY_MS; ; await delay(PAUSE_MS)) {
-      if ((await etcd.txn([absent(META.lock)], [put(META.lock, self, lease)])).succeeded) break
+    for (const end = performance.now() + waitMs; ; await delay(PAUSE_MS)) {
+      if ((await etcd.txn([absent(META.lock)], [put(META.lock, holder, lease)])).succeeded) break
+      if (await freedOwn(etcd, self, holder)) continue
       if (performance.now() > end) throw unavailable('another member is changing the cluster; try again')
     }
     return await work()
@@ -59,6 +71,14 @@ export async function alone<T>(etcd: Etcd, self: string, work: () => Promise<T>)
   } finally {
     await etcd.revoke(lease).catch(() => {})
   }
+}
+
+/** An agent of this node that was killed holds it no more: whoever asks is its successor. */
+async function freedOwn(etcd: Etcd, self: string, holder: string): Promise<boolean> {
+  const held = await etcd.get(META.lock)
+  if (held === undefined) return true
+  const isLeft = held.value !== holder && held.value.split(' ')[0] === self
+  return isLeft && (await etcd.txn([unchanged(META.lock, held.modRevision)], [remove(META.lock)])).succeeded
 }
 
 export interface Place {
@@ -86,19 +106,21 @@ async function takeIn(etcd: Etcd, { peerPort, now }: Place, view: View, candidat
   mustFit(view, candidate)
   const { node, address, key } = candidate
   const record = view.records.get(node)
-  if (record === undefined || key !== undefined) {
+  const isIn = memberOf(view, node) !== undefined
+  if (!isIn || record === undefined || key !== undefined) {
     const next: MemberRecord = { since: now().toISOString(), ...record, address, ...(key !== undefined && { key }) }
-    // First, so that whoever finds the learner knows whose it is.
-    await etcd.txn([], [put(memberKey(node), JSON.stringify(next))])
+    // First, so that whoever finds the learner knows whose it is. Nothing that a former member of this name has sent counts from then on.
+    const first = isIn ? [] : [put(changeKey(node), JSON.stringify({ node }))]
+    await etcd.txn([], [put(memberKey(node), JSON.stringify(next)), ...first])
   }
-  if (memberOf(view, node)) return
+  if (isIn) return
   try {
     await whileUnhealthy(
       () => etcd.addLearner(peerUrl(address, peerPort)),
       (error) => isUnhealthy(error) || isOfThisSecond(error),
     )
   } catch (error) {
-    if (record === undefined) await etcd.txn([], [remove(memberKey(node))]).catch(() => {})
+    if (record === undefined) await etcd.txn([], keysAbout(node).map(remove)).catch(() => {})
     throw stillExpecting(view, error)
   }
 }
@@ -113,11 +135,14 @@ function mustFit({ records }: View, { node, address }: Candidate): void {
   if (other) throw conflict('MEMBER_EXISTS', `${address} is the address of member ${other[0]}`)
 }
 
+/** Said to whoever comes while another node is being taken in. */
+export const NOT_COME_YET = 'was admitted and has not come yet'
+
 /** etcd 3.4 has one learner at a time. */
 function stillExpecting({ members }: View, error: unknown): unknown {
   const learner = members.find(({ raft }) => raft.isLearner)
   if (learner === undefined || !/too many learner/.test((error as Error).message)) return error
-  return conflict('ADMISSION_PENDING', `${learner.id} was admitted and has not come yet: wait for it, or remove it`)
+  return conflict('ADMISSION_PENDING', `${learner.id} ${NOT_COME_YET}: wait for it, or remove it`)
 }
 
 /**
@@ -143,7 +168,7 @@ export async function initialCluster(etcd: Etcd): Promise<string> {
 }
 
 /** Removes a member, which need not be reachable; one that leads is asked to hand over first. @throws ApiError 404 */
-export function expel(etcd: Etcd, { self }: Place, node: string): Promise<void> {
+export function expel(etcd: Etcd, { self, now }: Place, node: string): Promise<void> {
   return alone(etcd, self, async () => {
     const view = await look(etcd)
     const member = memberOf(view, node)
@@ -152,7 +177,8 @@ export function expel(etcd: Etcd, { self }: Place, node: string): Promise<void> 
       if (view.status.leader === member.ID) await askToYield(etcd, self, member.ID)
       await whileUnhealthy(() => etcd.removeMember(member.ID))
     }
-    await etcd.txn([], keysAbout(node).map(remove))
+    const farewell = noteFarewell(node, view.records.get(node) ?? {}, now())
+    await etcd.txn([], [...keysAbout(node).map(remove), ...farewell])
   })
 }
 
@@ -185,7 +211,10 @@ export async function promoteReady(etcd: Etcd, { members }: View): Promise<void>
 export const memberOf = ({ members }: View, node: string): Member | undefined =>
   members.find(({ id }) => id === node)?.raft
 
-/** Notes that this node, of this key, has come: until then others have nothing to lose by its going. Also when it could not leave after all. */
+/**
+ * Notes that this node, of this key, has come: until then others have nothing to lose by its going. Also when it could not leave after all.
+ * @throws ApiError 503 when somebody else has changed its record meanwhile
+ */
 export async function arrive(
   etcd: Etcd,
   { node, address, key: shown }: { node: string; address: string; key: string },
@@ -196,7 +225,9 @@ export async function arrive(
   const record: MemberRecord = found ? JSON.parse(found.value) : { address, since: now.toISOString() }
   if (record.joined && record.key === shown) return
   const next = { ...record, joined: true, key: shown }
-  await etcd.txn([unchanged(key, found?.modRevision ?? 0)], [put(key, JSON.stringify(next)), put(META.came, node)])
+  const ops = [put(key, JSON.stringify(next)), put(META.came, node)]
+  const { succeeded } = await etcd.txn([unchanged(key, found?.modRevision ?? 0)], ops)
+  if (!succeeded) throw unavailable("another member has changed this node's record; it is noted a moment later")
 }
 
 /** This node leaves; its etcd ends by itself then. */
@@ -204,7 +235,9 @@ export async function leave(etcd: Etcd, { self }: Place): Promise<void> {
   const { status, records } = await look(etcd)
   const record = records.get(self)
   await yieldTo(etcd)
-  await etcd.txn([], keysAbout(self).map(remove))
+  // Others may not have seen it, and another may have come after it: by this they know that they were not alone.
+  const was = record?.joined ? [put(META.came, self)] : []
+  await etcd.txn([], [...keysTakenAlong(self).map(remove), ...was])
   try {
     await whileUnhealthy(() => etcd.removeMember(status.header.member_id))
   } catch (error) {

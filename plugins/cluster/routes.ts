@@ -11,6 +11,7 @@ import { type Cluster, clusterOf, statusOf, summaryOf } from './cluster.ts'
 import { encodeCode, listCodes, makeCode, revokeCode } from './codes.ts'
 import { countsOf } from './counts.ts'
 import { codeFor, joinByCode, remove } from './join.ts'
+import { followCodes } from './newcomers.ts'
 import { tellProcessing } from './processing.ts'
 import * as schema from './schemas.ts'
 
@@ -19,6 +20,11 @@ const AREA = 'cluster'
 const MEASURED = { volatile: true }
 const idOf = ({ params }: { params: unknown }): string => (params as { id: string }).id
 const member = (id: string) => `/cluster/members/${id}`
+const codeRevoked = (id: string): EventDraft => ({
+  type: 'join_code.deleted',
+  resource: `/cluster/join-codes/${id}`,
+  data: { id },
+})
 
 /** It has happened, whatever becomes of its event. */
 async function tell(request: FastifyRequest, reply: FastifyReply, ...events: EventDraft[]): Promise<void> {
@@ -52,6 +58,8 @@ export function routes(app: TypedApp): void {
   app.post(
     '/cluster/join',
     {
+      // What the node cannot do is said before what the body lacks.
+      onRequest: async () => cluster().require(),
       schema: {
         summary: 'Admit a node; it comes by `stratumctl cluster join` within an hour',
         body: schema.JoinInput,
@@ -108,7 +116,8 @@ export function routes(app: TypedApp): void {
       const { engine } = cluster()
       if (engine.standing() === undefined) throw notFound('join code', id)
       await revokeCode(engine.records, id)
-      await tell(request, reply, { type: 'join_code.deleted', resource: `/cluster/join-codes/${id}`, data: { id } })
+      await followCodes(cluster())
+      await tell(request, reply, codeRevoked(id))
       return { status: 'revoked' as const, id }
     },
   )
@@ -123,11 +132,12 @@ export function routes(app: TypedApp): void {
       }
       if (engine.standing()?.members.some((one) => one.id === id) !== true) throw notFound('member', id)
       told.add(id)
-      await remove(cluster(), id).catch((error: unknown) => {
+      const revoked = await remove(cluster(), id).catch((error: unknown) => {
         told.delete(id)
         throw error
       })
-      await tell(request, reply, { type: 'cluster_member.removed', resource: member(id), data: { id } })
+      const codes = revoked.map(codeRevoked)
+      await tell(request, reply, { type: 'cluster_member.removed', resource: member(id), data: { id } }, ...codes)
       return { status: 'removed' as const, id }
     },
   )
@@ -164,6 +174,7 @@ export function control(app: TypedApp): void {
     const { ttl_seconds: ttlSeconds = CODE_SECONDS } = request.body
     const { actor } = originOf(request)
     const { record, secret } = await makeCode(engine.records, actor, { ttlSeconds, now: now() })
+    await followCodes(cluster())
     await tell(request, reply, {
       type: 'join_code.created',
       resource: `/cluster/join-codes/${record.id}`,

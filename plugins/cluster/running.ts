@@ -1,7 +1,7 @@
 /** A member's etcd, and what lives on it: rows and blocks that members share, the look at how they stand, upkeep. */
 import { createPublicKey } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
-import { keepAuthority, refreshCertificate } from './authority.ts'
+import { refreshCertificate } from './authority.ts'
 import { openBlocks } from './blocks.ts'
 import { fingerprintOf } from './certificates.ts'
 import type { EngineContext, EngineOptions } from './engine.ts'
@@ -13,11 +13,13 @@ import type { Files } from './files.ts'
 import * as membership from './membership.ts'
 import { openReplica, type Replica } from './replicate/replica.ts'
 import type * as tables from './tables.ts'
+import { openTrust, type Trust, type TrustParts } from './trust.ts'
 import { openWatching, type Watching } from './watching.ts'
 
 export interface Running {
   readonly replica: Replica
   readonly watching: Watching
+  readonly trust: Trust
   /** undefined: no etcd is to run. */
   session(): Session | undefined
   /** Starts etcd. `alone`: see EtcdSettings. */
@@ -33,6 +35,10 @@ export interface RunningEvents {
   alone(): void
   /** etcd says that this member was removed. */
   removed(from: Session): void
+  /** Runs one step of this node's life at a time. */
+  next: TrustParts['next']
+  /** The agent ends. */
+  closing: AbortSignal
 }
 
 export function openRunning(
@@ -56,6 +62,7 @@ export function openRunning(
     alone: events.alone,
     upkeep,
   })
+  const trust = openTrust({ context, files, watching, ...events })
   function settings(me: tables.Self, state: 'new' | 'existing'): EtcdSettings {
     const { node, cluster, address, initialCluster } = me
     const { program, quota, clientPort } = options
@@ -90,6 +97,7 @@ export function openRunning(
     replica.start(own)
     blocks.start(own)
     await watching.start(own, me)
+    await trust.start(running, me)
     void blocks.exchange().catch(problem('take over the blocks of others'))
   }
 
@@ -98,7 +106,6 @@ export function openRunning(
     if (session === undefined || status === undefined) return
     const key = ownKey(files)
     if (key !== undefined) await membership.arrive(session.etcd, { ...me, key }, now())
-    await keepAuthority(session.etcd, files)
     await space?.look(status)
   }
 
@@ -109,6 +116,7 @@ export function openRunning(
   }
 
   async function stop(): Promise<void> {
+    trust.stop()
     // First: what is being ended must not look as if it were there.
     await watching.stop()
     blocks.stop()
@@ -117,7 +125,7 @@ export function openRunning(
     session = undefined
   }
 
-  return { replica, watching, session: () => session, run, live, stop }
+  return { replica, watching, trust, session: () => session, run, live, stop }
 }
 
 function ownKey(files: Files): string | undefined {

@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox'
-import { StringEnum, Timestamp } from '../../core/schemas.ts'
+import { except, StringEnum, Timestamp } from '../../core/schemas.ts'
 
 const ROLES = ['leader', 'follower'] as const
 const State = StringEnum(ROLES, { description: 'role of this node; outside a cluster it leads itself' })
@@ -20,12 +20,21 @@ export const Peer = Type.Object({
   status: StringEnum(['online', 'offline']),
   last_seen: Type.Optional(Timestamp),
 })
+export const Trust = Type.Object({
+  state: StringEnum(['current', 'changing'], {
+    description: 'changing: a member was added or removed, and not all members trust just those there are',
+  }),
+  behind: Type.Array(Type.String(), {
+    description: 'node ids of those that do not; one that is offline follows when it is back',
+  }),
+})
 export const Status = Type.Object({
   node_id: Type.String(),
   state: State,
   leader: Leader,
   is_leader: Type.Boolean(),
   peers: Type.Array(Peer, { description: 'the other members' }),
+  trust: Type.Optional(Trust),
 })
 const Count = Type.Integer({ minimum: 0 })
 export const StateCounts = Type.Object({
@@ -37,7 +46,11 @@ export const StateCounts = Type.Object({
 })
 
 /** Written by etcd's command line and a certificate: see NODE_ID. */
-const NodeId = Type.String({ pattern: '^[A-Za-z0-9]([A-Za-z0-9.-]{0,61}[A-Za-z0-9])?$' })
+const NodeId = Type.String({
+  title: 'the id of a node: 1 to 63 letters, digits, dots and hyphens, the first and the last a letter or digit',
+  pattern: '^[A-Za-z0-9]([A-Za-z0-9.-]{0,61}[A-Za-z0-9])?$',
+  ...except(),
+})
 export const JoinInput = Type.Object({
   node_id: NodeId,
   address: Type.String({ maxLength: 64, description: 'IPv4 or IPv6 address by which the members reach the node' }),

@@ -1,8 +1,10 @@
 /** What this node knows of its cluster: asked of the own etcd, which answers without a majority too. */
+import type { Authority } from './certificates.ts'
 import type { Etcd } from './etcd/client.ts'
 import type { Member as EtcdMember, KeyValue, Status } from './etcd/words.ts'
-import { LIVE, MEMBERS, META, partsOf } from './keys.ts'
+import { LIVE, MEMBERS, META, partsOf, TRUST } from './keys.ts'
 import type { MemberRow } from './tables.ts'
+import type { Known, TrustRecord } from './trusting.ts'
 
 export interface Peer {
   id: string
@@ -12,6 +14,8 @@ export interface Peer {
   key?: string | undefined
   online: boolean
   lastSeen: Date | undefined
+  /** Absent: it runs an earlier version, or etcd says nothing now. */
+  trust?: TrustRecord | undefined
 }
 
 export interface Standing {
@@ -23,7 +27,12 @@ export interface Standing {
   isLeader: boolean
   /** All, this node included. */
   members: readonly Peer[]
+  /** See `Known`. */
+  former?: string | undefined
 }
+
+/** What all members trust, as this node knows it. */
+export const knownOf = ({ members, former }: Standing): Known => ({ members, former })
 
 /** A member's record, below `/m/`. */
 export interface MemberRecord {
@@ -47,18 +56,22 @@ export interface View {
   yieldTo: string | undefined
   /** Who came last. */
   came: string | undefined
+  trust: ReadonlyMap<string, TrustRecord>
+  former: string | undefined
 }
 
 /** @throws EtcdError when the own etcd does not answer */
 export async function look(etcd: Etcd): Promise<View> {
   const local = { local: true, ms: 1000 }
-  const [status, raft, records, live, yieldTo, came] = await Promise.all([
+  const [status, raft, records, live, yieldTo, came, trust, former] = await Promise.all([
     etcd.status(),
     etcd.members(),
     etcd.range(MEMBERS, local),
     etcd.range(LIVE, local),
     etcd.get(META.yield, local),
     etcd.get(META.came, local),
+    etcd.range(TRUST, local),
+    etcd.get(META.ca, local),
   ])
   const known = new Map(records.kvs.map((kv) => [nameOf(kv, MEMBERS), JSON.parse(kv.value) as MemberRecord]))
   return {
@@ -68,6 +81,8 @@ export async function look(etcd: Etcd): Promise<View> {
     live: new Set(live.kvs.map((kv) => nameOf(kv, LIVE))),
     yieldTo: yieldTo?.value,
     came: came?.value,
+    trust: new Map(trust.kvs.map((kv) => [nameOf(kv, TRUST), JSON.parse(kv.value) as TrustRecord])),
+    former: former && (JSON.parse(former.value) as Authority).certificate,
   }
 }
 
@@ -95,6 +110,7 @@ export function standingOf(self: string, cluster: string, view: View, seen: Read
     writable: led && !status.isLearner,
     leader,
     isLeader: leader === self,
+    former: view.former,
     members: members
       .filter(({ id }) => id !== '')
       .map(({ id, raft }) => ({
@@ -104,6 +120,7 @@ export function standingOf(self: string, cluster: string, view: View, seen: Read
         key: view.records.get(id)?.key,
         online: id === self || (led && live.has(id)),
         lastSeen: seen.get(id),
+        trust: view.trust.get(id),
       }))
       .sort((a, b) => (a.id < b.id ? -1 : 1)),
   }

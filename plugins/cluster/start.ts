@@ -3,6 +3,7 @@ import type { AreaContext, Member, Stop } from '../../core/area.ts'
 import { type Cluster, clusterFor, mustStay } from './cluster.ts'
 import { portsOf } from './desired.ts'
 import { openPeers } from './mesh/peers.ts'
+import { startNewcomers } from './newcomers.ts'
 import { startUpkeep } from './upkeep.ts'
 
 export async function start(context: AreaContext): Promise<Stop> {
@@ -14,9 +15,11 @@ export async function start(context: AreaContext): Promise<Stop> {
   const stopJudging = config.onChange((key) => (key.startsWith('cluster_') ? mustStay(cluster) : undefined))
   await cluster.engine.start()
   const stopUpkeep = startUpkeep(cluster)
+  const stopNewcomers = startNewcomers(cluster)
   return async () => {
     stopJudging()
     elsewhere.peers.delete(peers)
+    await stopNewcomers()
     await stopUpkeep()
     peers.close()
     await cluster.engine.close()

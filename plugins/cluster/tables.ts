@@ -20,9 +20,11 @@ export const self = sqliteTable('cluster_self', {
   shares: text().notNull().default(''),
   /** Another member that had come was seen: when none is left, this node goes on by itself. */
   hadOthers: integer('had_others', { mode: 'boolean' }).notNull().default(false),
+  /** ISO 8601: until then a node that comes by a code may call; '': nobody but members may. */
+  newcomersUntil: text('newcomers_until').notNull().default(''),
 })
 
-/** Which revision of etcd each replicated row is of. */
+/** Which revision of etcd each replicated row is of, each serial, and the last change of this node (`/change/`). */
 export const rows = sqliteTable('cluster_rows', {
   key: text().primaryKey(),
   revision: integer().notNull(),

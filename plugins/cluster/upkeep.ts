@@ -1,9 +1,13 @@
 /** What goes on while a node is in a cluster: its door is open, what happens to its members is told, who never came is forgotten. */
 import type { EventDraft, Stop } from '../../core/area.ts'
+import { conflict } from '../../core/errors.ts'
 import { system } from '../../core/state/events.ts'
 import type { RestListener } from '../../core/transport/listener.ts'
-import { type Cluster, peersOf, roleOf } from './cluster.ts'
+import { certificatesIn, chainOf } from './authority.ts'
+import { type Cluster, peersOf, roleOf, trustOf } from './cluster.ts'
+import { sayFarewell } from './farewell.ts'
 import { admitByCode, remove } from './join.ts'
+import { askWhomToTrust, isCountedOn } from './mesh/asking.ts'
 import { openDoor } from './mesh/door.ts'
 import type { Peer, Status } from './schemas.ts'
 import { tidy } from './tidy.ts'
@@ -11,6 +15,7 @@ import { tidy } from './tidy.ts'
 const EVERY_MS = 60_000
 const AGAIN_MS = 5000
 const GRACE_MS = 2000
+const FAREWELL_MS = 10_000
 
 type Role = Status['state']
 
@@ -21,12 +26,19 @@ export function startUpkeep(cluster: Cluster): Stop {
 
   let role = roleOf(engine).state
   let known: Map<string, Peer> | undefined
+  let trusted: 'current' | 'changing' | undefined
 
   /** What this node has seen since it looked last, in the order in which it is to be told. */
   function news(): EventDraft[] {
     const { state } = roleOf(engine)
     const events = state === role ? [] : [stateChanged(role, state)]
     role = state
+    const trust = trustOf(engine)
+    if (trust !== undefined && trust.state !== trusted) {
+      if (trusted !== undefined)
+        events.push({ type: 'cluster_trust.updated', resource: '/cluster/status', data: trust })
+      trusted = trust.state
+    }
     const found = engine.standing() && new Map(peersOf(engine).map((peer) => [peer.id, peer]))
     if (known && found) events.push(...membershipNews(known, found))
     // Who asked for what has been told by then.
@@ -68,7 +80,7 @@ export function startUpkeep(cluster: Cluster): Stop {
       .catch(problem('what happened to the cluster could not be told'))
   }
 
-  let door: { listener: RestListener; key: string; certificate: string } | undefined
+  let door: { listener: RestListener; key: string; shown: string } | undefined
   let turning: Promise<unknown> = Promise.resolve()
   let stopped = false
   let again: NodeJS.Timeout | undefined
@@ -77,7 +89,7 @@ export function startUpkeep(cluster: Cluster): Stop {
   async function turnDoor(): Promise<void> {
     const tls = stopped ? undefined : engine.tls()
     const self = engine.standing()?.members.find(({ id }) => id === engine.self)
-    const key = tls && self ? `${self.address} ${tls.ca}` : undefined
+    const key = tls && self?.address
     if (door && door.key !== key) {
       const { listener } = door
       door = undefined
@@ -85,9 +97,9 @@ export function startUpkeep(cluster: Cluster): Stop {
     }
     if (tls === undefined || self === undefined || key === undefined) return
     if (door) {
-      if (door.certificate !== tls.certificate)
-        door.listener.setCertificate({ cert: tls.certificate + tls.ca, key: tls.key })
-      door.certificate = tls.certificate
+      const shown = tls.certificate + tls.ca
+      if (door.shown !== shown) door.listener.setCertificate({ cert: chainOf(tls), key: tls.key, ca: tls.ca })
+      door.shown = shown
       return
     }
     const listener = await openDoor({
@@ -98,9 +110,11 @@ export function startUpkeep(cluster: Cluster): Stop {
       members: () => engine.standing()?.members.filter(({ id }) => id !== engine.self) ?? [],
       join: (body) => admitByCode(cluster, body),
       withdraw,
+      dismissed,
+      authorities: () => ({ authorities: certificatesIn(engine.tls()?.ca ?? '') }),
       problem: problem('a call by another node failed'),
     })
-    door = { listener, key, certificate: tls.certificate }
+    door = { listener, key, shown: tls.certificate + tls.ca }
     log.info({ listening: listener.where }, 'the door for other nodes listens')
   }
   const follow = () => {
@@ -113,17 +127,32 @@ export function startUpkeep(cluster: Cluster): Stop {
     return turning
   }
 
+  async function dismissed(): Promise<object> {
+    // Somebody who was a member may say so, to one that was away and does not know yet.
+    if (await isCountedOn(cluster)) throw conflict('IS_MEMBER', 'another member takes this node for one')
+    log.warn('a member says that this node was removed from the cluster')
+    await engine.dismissed()
+    return { status: 'removed' }
+  }
+
   /** Only of one that does not vote yet: a member leaves by itself. */
   async function withdraw(node: string): Promise<object> {
     const member = engine.standing()?.members.find(({ id }) => id === node)
-    if (member && !member.voter) await remove(cluster, node)
-    return { status: 'withdrawn' }
+    const removed = member?.voter === false
+    if (removed) await remove(cluster, node)
+    return { status: 'withdrawn', removed }
   }
 
   const stopListening = engine.onChange(() => {
     tell()
     void follow()
   })
+  const farewells = setInterval(() => {
+    const standing = engine.standing()
+    if (standing?.isLeader && standing.writable)
+      void sayFarewell(cluster).catch(problem('a former member could not be told'))
+  }, FAREWELL_MS).unref()
+  const stopAsking = askWhomToTrust(cluster)
   const timer = setInterval(() => {
     void follow()
     void tidy(cluster).catch((error: unknown) =>
@@ -136,6 +165,8 @@ export function startUpkeep(cluster: Cluster): Stop {
   return async () => {
     stopped = true
     clearInterval(timer)
+    clearInterval(farewells)
+    stopAsking()
     clearTimeout(again)
     stopListening()
     await follow()

@@ -4,7 +4,7 @@ import type { JoinCode, Status, Summary } from './schemas.ts'
 
 type Standing = Summary & Status & { off?: string }
 
-function described({ node_id, state, leader, peers, enabled, off }: Standing): string {
+function described({ node_id, state, leader, peers, enabled, off, trust }: Standing): string {
   if (peers.length === 0 && off !== undefined) return `${node_id}: in no cluster (${off})`
   const own = [node_id, '-', state, 'this node']
   const others = peers.map(({ id, address, role, status, last_seen }) => {
@@ -12,7 +12,12 @@ function described({ node_id, state, leader, peers, enabled, off }: Standing): s
   })
   const head = ['ID', 'ADDRESS', 'ROLE', 'STATUS']
   const remark = leader === '' ? '\nno leader: what the members share cannot be changed by way of this node now' : ''
-  return `${columns([head, own, ...others])}${enabled ? '' : '\nclustering is not enabled'}${remark}`
+  const behind = trust?.behind ?? []
+  const late =
+    behind.length === 0
+      ? ''
+      : `\nyet to take up who the members are, in the certificates that they accept: ${behind.join(', ')}`
+  return `${columns([head, own, ...others])}${enabled ? '' : '\nclustering is not enabled'}${remark}${late}`
 }
 
 export const verbs: readonly Verb[] = [
@@ -28,8 +33,8 @@ export const verbs: readonly Verb[] = [
   {
     path: 'cluster join-code create',
     summary: 'make a code by which one node may join; it is shown this once',
-    example: 'cluster join-code create --ttl 3600',
-    options: [{ flags: '--ttl <seconds>', summary: 'how long it is good; default three hours', integer: true }],
+    example: 'cluster join-code create --ttl 1h',
+    options: [{ flags: '--ttl <duration>', summary: 'how long it is good, 1m to 7d; default 3h', duration: true }],
     async run({ call, options: { ttl }, print, note }) {
       const body = ttl === undefined ? {} : { ttl_seconds: ttl }
       const answer = await call<{ code: string; join_code: JoinCode }>('POST', '/control/v1/cluster/join-codes', body)

@@ -16,7 +16,7 @@ export interface Watching {
   stop(): Promise<void>
   /** undefined: nothing is watched. */
   standing(): Standing | undefined
-  /** Looks now instead of in a second. */
+  /** Looks now instead of in a second, and sees all that was there when it was asked to. */
   look(): Promise<void>
   onChange(listener: () => void): () => void
   /** Tells the listeners. */
@@ -26,7 +26,7 @@ export interface Watching {
 export interface WatchingEvents {
   /** The last other member that had come is gone; told until this stops. */
   alone(): void
-  /** Once a minute. `status`: undefined while the members cannot make changes. */
+  /** Once a minute, and soon again when it has failed. `status`: undefined while the members cannot make changes. */
   upkeep(me: Self, status: View['status'] | undefined): Promise<void>
 }
 
@@ -34,6 +34,8 @@ const POLL_MS = 1000
 /** While something is about to happen: an election, a learner that catches up. */
 const SOON_MS = 250
 const UPKEEP_MS = 60_000
+/** After it has failed, so many looks later. */
+const UPKEEP_AGAIN = 5
 
 interface Watched {
   etcd: Etcd
@@ -47,6 +49,8 @@ interface Watched {
   hadOthers: boolean
   /** When upkeep is due; performance.now(). */
   due: number
+  /** It runs. */
+  keeping: boolean
 }
 
 export function openWatching(
@@ -63,22 +67,37 @@ export function openWatching(
   async function lookOnce(of: Watched): Promise<void> {
     clearTimeout(of.timer)
     void of.presence.beat()
-    let view: View | undefined
-    try {
-      view = await look(of.etcd)
-    } catch (error) {
-      log.debug({ err: error }, 'etcd does not say how it stands')
-    }
+    let view = await ask(of)
+    // One that is silent once may be busy: what waits for it is not ended, and what is shared not refused, before it was silent twice.
+    if (view === undefined && of.standing?.writable && watched === of) view = await ask(of)
     if (watched !== of) return
     take(of, view)
     if (view && of.standing?.isLeader) await lead(of, view)
     const busy = !of.standing?.writable || of.standing.members.some(({ voter }) => !voter)
     of.timer = setTimeout(() => void lookNow(of), busy ? Math.min(SOON_MS, pollMs) : pollMs)
-    if (performance.now() >= of.due) {
-      const status = of.standing?.writable ? view?.status : undefined
-      // Most of it needs a majority, and is done as soon as there is one.
+    if (!of.keeping && performance.now() >= of.due) void keepUp(of, of.standing?.writable ? view?.status : undefined)
+  }
+
+  async function ask({ etcd }: Watched): Promise<View | undefined> {
+    try {
+      return await look(etcd)
+    } catch (error) {
+      log.debug({ err: error }, 'etcd does not say how it stands')
+      return undefined
+    }
+  }
+
+  /** Most of it needs a majority, and is done as soon as there is one. */
+  async function keepUp(of: Watched, status: View['status'] | undefined): Promise<void> {
+    of.keeping = true
+    try {
+      await events.upkeep(of.me, status)
       if (status) of.due = performance.now() + UPKEEP_MS
-      void events.upkeep(of.me, status).catch((error: unknown) => log.warn({ err: error }, 'upkeep is tried again'))
+    } catch (error) {
+      of.due = performance.now() + UPKEEP_AGAIN * pollMs
+      log.warn({ err: error }, 'upkeep is tried again')
+    } finally {
+      of.keeping = false
     }
   }
 
@@ -177,7 +196,14 @@ export function openWatching(
     async start(etcd, me) {
       for (const { node, lastSeen } of queries(read).members.all()) if (lastSeen) seen.set(node, new Date(lastSeen))
       const presence = openPresence(etcd, me.node)
-      const fresh = { timer: undefined, looking: undefined, standing: undefined, hadOthers: me.hadOthers, due: 0 }
+      const fresh = {
+        timer: undefined,
+        looking: undefined,
+        standing: undefined,
+        hadOthers: me.hadOthers,
+        due: 0,
+        keeping: false,
+      }
       watched = { etcd, me, presence, ...fresh }
       await lookNow(watched)
     },
@@ -192,7 +218,11 @@ export function openWatching(
     },
     tell,
     standing: () => watched?.standing,
-    look: async () => void (watched && (await lookNow(watched))),
+    async look() {
+      // The one that runs may have begun before.
+      await watched?.looking
+      if (watched) await lookNow(watched)
+    },
     onChange(listener) {
       listeners.add(listener)
       return () => void listeners.delete(listener)

@@ -7,6 +7,7 @@
 import { defineArea } from '../../core/area.ts'
 import { checks } from '../../core/config.ts'
 import { events } from './events.ts'
+import { holdings } from './holdings.ts'
 import { failInterruptedTasks } from './interrupted.ts'
 import { control } from './routes.ts'
 import { taskRoutes } from './task-routes.ts'
@@ -25,6 +26,7 @@ export default defineArea(import.meta.url, {
   ],
   needs: ['networks'],
   events,
+  holdings,
   config: {
     max_tasks: {
       default: '1000',

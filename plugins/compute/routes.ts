@@ -5,8 +5,8 @@ import type { Rule, TypedApp } from '../../core/area.ts'
 import { sendList } from '../../core/transport/list.ts'
 import { carryOut } from '../../core/transport/mutation.ts'
 import { queries } from './queries.ts'
-import { attachMachine, detachMachine, toMachine } from './rules.ts'
-import { type Machine, MachineInput, MachineParams } from './schemas.ts'
+import { attachMachine, changeMachinePort, detachMachine, toMachine } from './rules.ts'
+import { type Machine, MachineInput, MachineParams, NicPortInput } from './schemas.ts'
 import { withTask } from './task-routes.ts'
 import { recordTask } from './task-rules.ts'
 
@@ -29,6 +29,10 @@ export function control(app: TypedApp): void {
     const { machine, ...nic } = request.body
     const at = now().toISOString()
     return operation(request, reply, 'machine.attach', machine, (tx) => attachMachine(tx, machine, nic, at))
+  })
+  app.put('/machines/:machine/port', { schema: { params: MachineParams, body: NicPortInput } }, (request, reply) => {
+    const { machine } = request.params
+    return operation(request, reply, 'machine.port', machine, (tx) => changeMachinePort(tx, machine, request.body))
   })
   app.delete('/machines/:machine', { schema: { params: MachineParams } }, (request, reply) => {
     const { machine } = request.params

@@ -2,7 +2,15 @@
 import type { Change, Db } from '../../core/area.ts'
 import { notFound } from '../../core/errors.ts'
 import { parseMac } from '../../dataplane/nft/text.ts'
-import { attachNic, detachNics, type Nic, type NicInput, networkCalled, nicsOf } from '../networks/offers.ts'
+import {
+  attachNic,
+  changeNicPort,
+  detachNics,
+  type Nic,
+  type NicInput,
+  networkCalled,
+  nicsOf,
+} from '../networks/offers.ts'
 import { queries } from './queries.ts'
 import type { Machine } from './schemas.ts'
 
@@ -19,6 +27,17 @@ export function attachMachine(
   if (known === undefined) queries(tx).add.run({ name, createdAt: now })
   const { result: nic, ...change } = same ? { result: same, touch: [], events: [] } : attachNic(tx, name, wanted, now)
   return { ...change, result: { status: 'attached', machine: showMachine(tx, name), nic } }
+}
+
+/** Names another device for a NIC of a machine, or none. */
+export function changeMachinePort(
+  tx: Db,
+  name: string,
+  wanted: { port: string; mac?: string },
+): Change<{ status: 'updated'; machine: Machine; nic: Nic }> {
+  showMachine(tx, name)
+  const { result: nic, ...change } = changeNicPort(tx, name, wanted)
+  return { ...change, result: { status: 'updated', machine: showMachine(tx, name), nic } }
 }
 
 /** Gives back everything that a machine has, and forgets it. */

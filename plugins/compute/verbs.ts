@@ -16,7 +16,7 @@ export const verbs: readonly Verb[] = [
       { flags: '--public-ip <address>', summary: 'a routed public address, or auto' },
       {
         flags: '--port <device>',
-        summary: 'device that its frames come in by; default the first that they come in by',
+        summary: 'the only device that may send as it; default: as endpoint_ports says',
       },
     ],
     async run({ call, argument, options, print }) {
@@ -25,6 +25,21 @@ export const verbs: readonly Verb[] = [
         machine: argument('machine'),
         ...Object.fromEntries(fields),
       })
+      print(answer, `machine ${answer.machine.name}: ${nicText(answer.nic)}`)
+    },
+  },
+  {
+    path: 'machine port',
+    summary: 'name the device that alone may send as a NIC of a machine; without a device, name none',
+    example: 'machine port web1 tap9',
+    arguments: [
+      { name: 'machine', summary: 'its name' },
+      { name: 'device', summary: 'a port of br-work, there or not', optional: true },
+    ],
+    options: [{ flags: '--mac <mac>', summary: 'which NIC, where the machine has several' }],
+    async run({ call, argument, options, print }) {
+      const target = path`/control/v1/compute/machines/${argument('machine')}/port`
+      const answer = await call<{ machine: Machine; nic: Nic }>('PUT', target, { port: argument('device'), ...options })
       print(answer, `machine ${answer.machine.name}: ${nicText(answer.nic)}`)
     },
   },

@@ -22,7 +22,8 @@ export default defineArea(import.meta.url, {
   name: 'dhcp',
   prefixes: ['/dhcp'],
   needs: ['networks'],
-  requires: ['responder'],
+  requires: ['responder', 'port'],
+  port: ['former'],
   events,
   config: {
     dhcp_lease_seconds: {

@@ -5,8 +5,6 @@ import { system } from '../../core/state/events.ts'
 import type { LeaseEvent } from '../../dataplane/responder/protocol.ts'
 import { anyActive, endUnbound, hear, isUntidy, tidy } from './leases.ts'
 
-/** News wait so long for others to share their transaction. */
-const EVERY_MS = 100
 /** After a failure, which is not theirs. */
 const AGAIN_MS = 1000
 /** Leases end at full seconds. */
@@ -46,7 +44,8 @@ export function keepLeases({ plane, mutate, now, log, read }: KeeperContext): St
   }
 
   const stop = plane.leases.onLease((news) => {
-    storing = pause(EVERY_MS).then(() => store(news))
+    // A client waits for it. What comes meanwhile shares the next transaction.
+    storing = store(news)
     return storing
   })
   let busy = false

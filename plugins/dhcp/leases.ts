@@ -1,12 +1,12 @@
 /** Domain rules of leases (D52): what the responder tells, what time and operators end. */
 import type { Change, Db, EventDraft, Ref } from '../../core/area.ts'
-import { conflict, notFound } from '../../core/errors.ts'
+import { conflict, lacks } from '../../core/errors.ts'
 import { inSlices } from '../../core/slices.ts'
 import { parseMac } from '../../dataplane/nft/text.ts'
 import type { LeaseEvent } from '../../dataplane/responder/protocol.ts'
 import { boundEndpoint, networkCalled, networkId } from '../networks/offers.ts'
 import { addressNumber, addressText } from './address.ts'
-import { bindingRef } from './desired.ts'
+import { bindingRef, formerRef } from './desired.ts'
 import { leasePage, queries } from './queries.ts'
 import type { Lease, LeaseState, ReleaseInput } from './schemas.ts'
 import type { LeaseRow } from './tables.ts'
@@ -41,9 +41,14 @@ export async function hear(tx: Db, news: readonly LeaseEvent[], now: Date): Prom
 export function tidy(tx: Db, now: Date): Change<void> {
   const draft: Draft = { touch: [], events: [] }
   for (const row of queries(tx).due.all({ now: seconds(now) })) end(tx, row, 'expired', row.expiresAt, now, draft)
+  for (const row of queries(tx).heldTooLong.all({ now: seconds(now) })) {
+    queries(tx).set.run({ ...row, held: 0 })
+    draft.touch.push(formerRef(row))
+  }
   for (const row of queries(tx).over.all({ before: seconds(now) - KEPT })) {
     queries(tx).remove.run({ id: row.id })
     if (row.releasedAt > 0) draft.touch.push(bindingRef(row))
+    if (row.held > 0) draft.touch.push(formerRef(row))
     draft.events.push({ type: 'lease.deleted', resource: resource(row), data: { id: row.id } })
   }
   return { result: undefined, ...draft }
@@ -52,6 +57,7 @@ export function tidy(tx: Db, now: Date): Change<void> {
 /** True when there is something to tidy. */
 export const isUntidy = (db: Db, now: Date): boolean =>
   queries(db).due.all({ now: seconds(now) }).length > 0 ||
+  queries(db).heldTooLong.all({ now: seconds(now) }).length > 0 ||
   queries(db).over.all({ before: seconds(now) - KEPT }).length > 0
 
 export const anyActive = (db: Db, now: Date): boolean => leasePage(db, 'active', seconds(now), undefined).length > 0
@@ -80,7 +86,7 @@ export function release(
     ({ networkId }) => inNetwork === undefined || networkId === inNetwork,
   )
   const [row, ...others] = found
-  if (row === undefined) throw notFound('active lease of', which.replace(/[^\x21-\x7e]/g, '?'))
+  if (row === undefined) throw lacks(which.replace(/[^\x21-\x7e]/g, '?'), 'active lease')
   if (others.length > 0) {
     const networks = found.map(({ networkId }) => networkId).join(', ')
     throw conflict('AMBIGUOUS', `${which} has leases in several networks (${networks}); name one of them`)
@@ -101,7 +107,10 @@ function hearOne(tx: Db, event: LeaseEvent, now: Date, draft: Draft): void {
   if (event.state === 'revoked' || !bound) {
     // Of a change that was taken back.
     if (event.unbound && bound) return
-    if (row && stateOf(row, now) === 'active') end(tx, { ...row, heardAt: at }, 'revoked', seconds(now), now, draft)
+    if (row === undefined || stateOf(row, now) !== 'active') return
+    const after = end(tx, { ...row, heardAt: at }, 'revoked', seconds(now), now, draft)
+    // Its client has given it back by itself.
+    if (bound) queries(tx).set.run({ ...after, held: 0 })
     return
   }
   for (const other of queries(tx).othersActive.all({ net, address, mac, now: seconds(now) })) {
@@ -116,6 +125,7 @@ function hearOne(tx: Db, event: LeaseEvent, now: Date, draft: Draft): void {
     expiresAt,
     endedAt: 0,
     releasedAt: 0,
+    held: 0,
     heardAt: at,
   } as const
   if (row === undefined) {
@@ -129,6 +139,7 @@ function hearOne(tx: Db, event: LeaseEvent, now: Date, draft: Draft): void {
   const after: LeaseRow = { ...row, ...fresh }
   queries(tx).set.run(after)
   if (row.releasedAt > 0) draft.touch.push(bindingRef(row))
+  if (row.held > 0) draft.touch.push(formerRef(row))
   const from = stateOf(row, now)
   if (from !== 'active') draft.events.push(changed(after, from, now))
   else if (row.hostname !== hostname) {
@@ -137,8 +148,9 @@ function hearOne(tx: Db, event: LeaseEvent, now: Date, draft: Draft): void {
 }
 
 function end(tx: Db, row: LeaseRow, to: 'expired' | 'revoked', endedAt: number, now: Date, draft: Draft): LeaseRow {
-  const after: LeaseRow = { ...row, state: to, endedAt }
+  const after: LeaseRow = { ...row, state: to, endedAt, held: to === 'revoked' ? 1 : 0 }
   queries(tx).set.run(after)
+  draft.touch.push(formerRef(row))
   draft.events.push(changed(after, 'active', now))
   return after
 }

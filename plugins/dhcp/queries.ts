@@ -1,5 +1,5 @@
 /** The statements of the area, prepared once per connection. */
-import { and, asc, count, eq, getTableColumns, gt, lte, ne, or, sql } from 'drizzle-orm'
+import { and, asc, count, desc, eq, getTableColumns, gt, lte, ne, or, sql } from 'drizzle-orm'
 import type { Db } from '../../core/area.ts'
 import { prepared } from '../../core/state/prepared.ts'
 import { PAGE } from '../../core/transport/list.ts'
@@ -13,6 +13,8 @@ const everyColumn = <Row>(columns: object): Row =>
 const afterLast = gt(leases.id, placeholder('after'))
 const isDue = and(eq(leases.state, 'active'), lte(leases.expiresAt, placeholder('now')))
 const holds = and(eq(leases.state, 'active'), gt(leases.expiresAt, placeholder('now')))
+/** Its client may hold it, whoever has the address now. */
+const mayBeHeld = or(eq(leases.state, 'active'), eq(leases.held, 1))
 const ofAddress = and(eq(leases.net, placeholder('net')), eq(leases.address, placeholder('address')))
 const { id: _, ...settable } = getTableColumns(leases)
 
@@ -43,6 +45,24 @@ export const queries = prepared((db) => {
     due: page().where(isDue).limit(PAGE).prepare(),
     over: page()
       .where(and(lte(leases.endedAt, placeholder('before')), sql`ended_at > 0`))
+      .limit(PAGE)
+      .prepare(),
+    /** Nobody's any more, and over by now. */
+    heldTooLong: page()
+      .where(and(sql`held > 0`, lte(leases.expiresAt, placeholder('now'))))
+      .limit(PAGE)
+      .prepare(),
+    heldOfMac: page()
+      .where(and(eq(leases.mac, placeholder('mac')), mayBeHeld))
+      .orderBy(desc(leases.heardAt))
+      .prepare(),
+    heldOfAddress: page().where(and(ofAddress, mayBeHeld)).prepare(),
+    heldOfNet: page()
+      .where(and(eq(leases.net, placeholder('net')), mayBeHeld))
+      .prepare(),
+    held: page()
+      .where(and(mayBeHeld, afterLast))
+      .orderBy(...inOrder)
       .limit(PAGE)
       .prepare(),
     lease: page()

@@ -1,6 +1,6 @@
 /** Domain rules of reservations: an endpoint that is bound to a MAC beforehand, for no machine. */
 import type { Change, Db } from '../../core/area.ts'
-import { badRequest, conflict, notFound } from '../../core/errors.ts'
+import { badRequest, conflict, lacks, notFound } from '../../core/errors.ts'
 import { parseMac, parsePrefix } from '../../dataplane/nft/text.ts'
 import {
   type BoundEndpoint,
@@ -49,7 +49,7 @@ export function unreserve(
     (it) => (it.address === address || it.mac === mac) && (id === undefined || networkId(tx, it.net) === id),
   )
   const [one, ...others] = found
-  if (one === undefined) throw notFound('reservation of', which.replace(/[^\x21-\x7e]/g, '?'))
+  if (one === undefined) throw lacks(which.replace(/[^\x21-\x7e]/g, '?'), 'reservation')
   if (others.length > 0) {
     const networks = found.map(({ net }) => networkId(tx, net)).join(', ')
     throw conflict('AMBIGUOUS', `${which} is reserved in several networks (${networks}); name one of them`)

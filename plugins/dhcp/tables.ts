@@ -21,6 +21,8 @@ export const leases = sqliteTable(
     endedAt: integer('ended_at').notNull().default(0),
     /** Unix ms at which an operator ended it; 0 = nobody did, or it has been granted anew since. */
     releasedAt: integer('released_at').notNull().default(0),
+    /** 1 while the client of one that was revoked may hold it still. */
+    held: integer().notNull().default(0),
     /** Unix ms of the last that was heard of it; what is older is no news. */
     heardAt: integer('heard_at').notNull(),
   },
@@ -28,6 +30,7 @@ export const leases = sqliteTable(
     uniqueIndex('dhcp_leases_holder').on(table.net, table.address, table.mac),
     index('dhcp_leases_due').on(table.state, table.expiresAt),
     index('dhcp_leases_ended').on(table.endedAt).where(sql`ended_at > 0`),
+    index('dhcp_leases_held').on(table.expiresAt).where(sql`held > 0`),
     index('dhcp_leases_address').on(table.address),
     index('dhcp_leases_mac').on(table.mac),
   ],

@@ -29,6 +29,11 @@ export function readName(text: string, zone: string): string {
 export function readHost(text: string, field: string, { root = false, service = false } = {}): string {
   const name = readAbsolute(text, field, service ? LABEL : HOST_LABEL)
   if (name === '.' && !root) throw badRequest(`${field}: not a host name`)
+  // As a zone file reads it this would be a name of the zone, as it is written a top-level domain: nobody means both.
+  if (!text.includes('.'))
+    throw badRequest(
+      `${field}: write ${shownName(text)} in full, such as ${shownName(text)}.example.org; ${name} with a dot at its end is a top-level name`,
+    )
   return name
 }
 
@@ -49,7 +54,7 @@ function why(label: string): string {
   if (label.length > MAX_LABEL) return `has a label longer than ${MAX_LABEL} characters`
   // RFC 5890: what is not ASCII is written in its xn-- form.
   if (/[^\x20-\x7e]/.test(label)) return 'write international names in their xn-- form'
-  return `${shownName(label)} is no label of a name`
+  return `"${shownName(label)}" is no DNS label: use letters, digits, hyphens and underscores, no hyphen at either end`
 }
 
-const shownName = (text: string): string => text.replace(/[^\x21-\x7e]/g, '?').slice(0, MAX_LABEL)
+const shownName = (text: string): string => text.replace(/[^\x20-\x7e]/g, '?').slice(0, MAX_LABEL)

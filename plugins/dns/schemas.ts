@@ -37,7 +37,7 @@ export const Record = Type.Object({
   source_subnet: Type.Optional(Type.String()),
 })
 export const RecordQuery = Type.Object({
-  zone_id: Type.Optional(Type.String({ pattern: '^[0-9]{1,15}$' })),
+  zone_id: Type.Optional(Type.String({ title: 'the number of a zone', pattern: '^[0-9]{1,15}$' })),
 })
 export const RecordList = Type.Object({ records: Type.Array(Record) })
 export const RecordCreated = Type.Object({ status: StringEnum(['created']), record: Record })

@@ -67,7 +67,7 @@ export const verbs: readonly Verb[] = [
       { name: 'value', summary: 'as in a zone file; a TXT without quotes' },
     ],
     options: [
-      { flags: '--ttl <seconds>', summary: 'how long resolvers may keep it; default 300', integer: true },
+      { flags: '--ttl <duration>', summary: 'how long resolvers may keep it; default 300s', duration: true },
       { flags: '--source-subnet <cidr>', summary: 'who is answered with it, in place of everybody' },
     ],
     async run({ call, argument, options, print }) {

@@ -2,8 +2,7 @@
 import type { Config } from '../../core/config.ts'
 import type { Chain } from '../../dataplane/entry.ts'
 import { parsePrefix } from '../../dataplane/nft/text.ts'
-import { WORK_BRIDGE } from '../../dataplane/numbers.ts'
-import { openings } from './skeleton.ts'
+import { openings, WORK_BRIDGE } from '../../dataplane/numbers.ts'
 
 /** A chain of the area and what stands in it. */
 export const chain = (name: string, rules: readonly string[]): Chain => ({
@@ -33,9 +32,10 @@ export function failsafes(config: Config): string[] {
     'iifname "lo"',
     // Neighbour discovery (RFC 4861) is untracked in conntrack, so nothing else admits it.
     'icmpv6 type { nd-router-solicit, nd-router-advert, nd-neighbor-solicit, nd-neighbor-advert }',
-    // Replies to a DHCP client (RFC 2131 §4.1, RFC 8415 §7.2) may come by broadcast, which conntrack cannot relate.
-    'udp sport 67 udp dport 68',
-    'udp sport 547 udp dport 546',
+    // Replies to a DHCP client (RFC 2131 §4.1, RFC 8415 §7.2) may come by broadcast, which conntrack cannot relate. To this
+    // node's own client: those to other machines are routed.
+    'udp sport 67 udp dport 68 fib daddr type != unicast',
+    'udp sport 547 udp dport 546 fib daddr type != unicast',
     `meta l4proto . th dport . ip saddr @${openings(4)} fib daddr type local`,
     `meta l4proto . th dport . ip6 saddr @${openings(6)} fib daddr type local`,
     // Requests of workloads to the DHCP server of the node itself, by broadcast or to the gateway address.

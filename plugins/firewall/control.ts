@@ -5,7 +5,7 @@ import { conflict } from '../../core/errors.ts'
 import { StringEnum } from '../../core/schemas.ts'
 import { sendList } from '../../core/transport/list.ts'
 import type { Plane } from '../../dataplane/plane.ts'
-import { queries } from './queries.ts'
+import { queries, rankedPage } from './queries.ts'
 import { scheduleRoutes, withSchedule } from './schedule-routes.ts'
 import type { Row } from './tables.ts'
 import { readPacket, TraceQuery, trace } from './trace.ts'
@@ -19,7 +19,7 @@ export function control(app: TypedApp): void {
     if (counted && !plane.filter.accelerated) throw conflict('NO_CLASSIFIER', withoutClassifier(plane))
     return sendList<Row>(reply, store, {
       key: 'rules',
-      page: (db, last) => queries(db).page.all({ after: last?.id ?? 0 }),
+      page: rankedPage,
       view: (row) => (counted ? { ...withSchedule(row), ...hits(plane, row) } : withSchedule(row)),
     })
   })

@@ -8,6 +8,7 @@
  */
 import { defineArea } from '../../core/area.ts'
 import { checks } from '../../core/config.ts'
+import { openings } from '../../dataplane/numbers.ts'
 import { control } from './control.ts'
 import { desired } from './desired.ts'
 import { events } from './events.ts'
@@ -15,7 +16,7 @@ import { startEviction } from './evict.ts'
 import { LIST } from './linear.ts'
 import { metrics } from './metrics.ts'
 import { routes } from './routes.ts'
-import { openings, skeleton } from './skeleton.ts'
+import { skeleton } from './skeleton.ts'
 
 export default defineArea(import.meta.url, {
   name: 'firewall',

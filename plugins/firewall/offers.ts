@@ -1,7 +1,8 @@
 /** What the firewall offers to other areas: what they serve to known peers stays open under a default deny (D71). */
 import type { SetElement } from '../../dataplane/entry.ts'
 import type { Prefix } from '../../dataplane/nft/text.ts'
-import { openingOf, openings } from './skeleton.ts'
+import { openings } from '../../dataplane/numbers.ts'
+import { openingOf } from './skeleton.ts'
 
 /**
  * Lets `source` reach a port of the node unless a rule is against it. Of one protocol, port and source there may be one

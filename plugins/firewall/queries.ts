@@ -3,24 +3,36 @@ import { asc, count, eq, getTableColumns, gt, sql } from 'drizzle-orm'
 import type { Db } from '../../core/area.ts'
 import { prepared } from '../../core/state/prepared.ts'
 import { PAGE } from '../../core/transport/list.ts'
+import { rankOf } from './refs.ts'
 import { pending, type Row, rules, settings } from './tables.ts'
 
-const { id: _, ...columns } = getTableColumns(rules)
+const { levelRank: _, ...row } = getTableColumns(rules)
+const { id: __, ...columns } = row
 const placeholders = Object.fromEntries(
   Object.keys(columns).map((name) => [name, sql.placeholder(name)]),
 ) as unknown as Omit<Row, 'id'>
 
 export const queries = prepared((db) => ({
   byId: db
-    .select()
+    .select(row)
     .from(rules)
     .where(eq(rules.id, sql.placeholder('id')))
     .prepare(),
   page: db
-    .select()
+    .select(row)
     .from(rules)
     .where(gt(rules.id, sql.placeholder('after')))
     .orderBy(asc(rules.id))
+    .limit(PAGE)
+    .prepare(),
+  /** In the order in which packets meet the rules (D66), after the rule of a rank. */
+  ranked: db
+    .select(row)
+    .from(rules)
+    .where(
+      sql`(${rules.levelRank}, ${rules.priority}, ${rules.tie}) > (${sql.placeholder('level')}, ${sql.placeholder('priority')}, ${sql.placeholder('tie')})`,
+    )
+    .orderBy(asc(rules.levelRank), asc(rules.priority), asc(rules.tie))
     .limit(PAGE)
     .prepare(),
   insert: db.insert(rules).values(placeholders).prepare(),
@@ -46,7 +58,7 @@ export const queries = prepared((db) => ({
     .prepare(),
   scheduledCount: db.select({ rules: count() }).from(rules).where(gt(rules.scheduleFrom, '')).prepare(),
   pendingCount: db.select({ rules: count() }).from(pending).prepare(),
-  scheduled: db.select().from(rules).where(gt(rules.scheduleFrom, '')).prepare(),
+  scheduled: db.select(row).from(rules).where(gt(rules.scheduleFrom, '')).prepare(),
   addPending: db
     .insert(pending)
     .values({ rule: sql.placeholder('rule') })
@@ -62,7 +74,7 @@ export const queries = prepared((db) => ({
     .where(eq(pending.rule, sql.placeholder('rule')))
     .prepare(),
   pendingRules: db
-    .select(getTableColumns(rules))
+    .select(row)
     .from(pending)
     .innerJoin(rules, eq(rules.id, pending.rule))
     .where(gt(pending.rule, sql.placeholder('after')))
@@ -83,6 +95,14 @@ export function* everyPending(db: Db, most: number): Generator<Row> {
     left = page.length < PAGE ? 0 : left - page.length
   }
 }
+
+/** A page of the rules in the order in which packets meet them, behind `last`. */
+export function rankedPage(db: Db, last: Row | undefined): Row[] {
+  const [level, priority, tie] = last === undefined ? FIRST : rankOf(last)
+  return queries(db).ranked.all({ level, priority, tie })
+}
+/** Before every rule. */
+const FIRST = [-2, 0, 0] as const
 
 /** Page by page, so that no statement stays open while the caller yields. */
 export function* everyRule(db: Db): Generator<Row> {

@@ -8,7 +8,7 @@ import { carryOut } from '../../core/transport/mutation.ts'
 import { violationText } from '../../core/transport/problems.ts'
 import { BatchRefusal, createBatch, type ItemCheck } from './batch.ts'
 import { type Limit, rulesLimit } from './limit.ts'
-import { defaultAction, queries } from './queries.ts'
+import { defaultAction, rankedPage } from './queries.ts'
 import { createRule, deleteRule, find, replaceRule, setDefault, toRule } from './rules.ts'
 import * as schema from './schemas.ts'
 import type { Row } from './tables.ts'
@@ -28,12 +28,18 @@ export function routes(app: TypedApp): void {
 
   app.get(
     '/rules',
-    { schema: { summary: 'All rules', querystring: schema.RuleQuery, response: { 200: schema.RuleList } } },
+    {
+      schema: {
+        summary: 'All rules, in the order in which packets meet them',
+        querystring: schema.RuleQuery,
+        response: { 200: schema.RuleList },
+      },
+    },
     (request, reply) => {
       const { chain } = request.query
       return sendList<Row>(reply, store, {
         key: 'rules',
-        page: (db, last) => queries(db).page.all({ after: last?.id ?? 0 }),
+        page: rankedPage,
         // Every rule applies in prerouting, those that an earlier release kept under another name included.
         view: (row) => (chain === undefined || chain === 'prerouting' ? toRule(row) : undefined),
       })
@@ -110,6 +116,12 @@ function batchRoute(app: TypedApp, bounds: (tx: Db) => { limit: Limit; members: 
   )
 }
 
+/** The schema of the field of a rule at a JSON pointer; the rule's own for ''. */
+function fieldAt(pointer: string): object {
+  const fields: ReadonlyMap<string, object> = new Map(Object.entries(schema.RuleInput.properties))
+  return pointer === '' ? schema.RuleInput : (fields.get(pointer.slice(1)) ?? {})
+}
+
 function itemCheck(): ItemCheck {
   const validator = Compile(schema.RuleInput)
   return (item) => {
@@ -121,7 +133,7 @@ function itemCheck(): ItemCheck {
       return {
         keyword: error.keyword,
         instancePath: error.instancePath,
-        message: error.message,
+        parentSchema: fieldAt(error.instancePath),
         params: {
           ...params,
           missingProperty: first('requiredProperties'),

@@ -1,14 +1,12 @@
 import { TABLE } from '../../dataplane/nft/text.ts'
-import { FIREWALL_PRIORITY } from '../../dataplane/numbers.ts'
+import { FIREWALL_PRIORITY, openings } from '../../dataplane/numbers.ts'
 
 /** An hour of silence ends a TCP connection for good: no retransmission lasts that long. */
 const ended = (family: 4 | 6) =>
   `add set ${TABLE} firewall_ended${family} { type ipv${family}_addr . inet_service . ipv${family}_addr . inet_service; ` +
   'flags timeout; timeout 1h; size 65536; }'
 
-/** What other areas need open to the node: protocol, port, who may (D71). */
-export const openings = (family: number) => `firewall_open${family}`
-/** An element of that set. */
+/** An element of `openings`: protocol, port, who may (D71). */
 export const openingOf = (protocol: string, port: number, source: string) => `${protocol} . ${port} . ${source}`
 const opened = (family: 4 | 6) =>
   `add set ${TABLE} ${openings(family)} { type inet_proto . inet_service . ipv${family}_addr; }`

@@ -1,4 +1,9 @@
+import { sql } from 'drizzle-orm'
 import { index, integer, sqliteTable, text } from 'drizzle-orm/sqlite-core'
+import { LEVELS } from './schemas.ts'
+
+/** A level of an earlier release comes first, as in `rankOf`. */
+const LEVEL_RANK = `CASE level ${LEVELS.map((level, rank) => `WHEN '${level}' THEN ${rank}`).join(' ')} ELSE -1 END`
 
 export const rules = sqliteTable(
   'firewall_rules',
@@ -27,10 +32,13 @@ export const rules = sqliteTable(
     scheduleFrom: text('schedule_from').notNull().default(''),
     scheduleTo: text('schedule_to').notNull().default(''),
     scheduleDaily: integer('schedule_daily', { mode: 'boolean' }).notNull().default(false),
+    /** SQLite computes it, so that the list in order of evaluation can go by an index. */
+    levelRank: integer('level_rank').generatedAlwaysAs(sql.raw(LEVEL_RANK), { mode: 'virtual' }),
   },
   (table) => [
     index('firewall_rules_schedule').on(table.scheduleFrom),
     index('firewall_rules_kind').on(table.action, table.level),
+    index('firewall_rules_order').on(table.levelRank, table.priority, table.tie),
   ],
 )
 
@@ -44,4 +52,4 @@ export const settings = sqliteTable('firewall_settings', {
   value: text().notNull(),
 })
 
-export type Row = typeof rules.$inferSelect
+export type Row = Omit<typeof rules.$inferSelect, 'levelRank'>

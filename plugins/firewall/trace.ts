@@ -7,13 +7,13 @@ import { InterfaceName, Printable } from '../../core/schemas.ts'
 import { inSlices } from '../../core/slices.ts'
 import type { FilterPacket } from '../../dataplane/bpf/firewall/filter.ts'
 import { contains, type Prefix, parseMac, parsePrefix } from '../../dataplane/nft/text.ts'
-import { WORK_BRIDGE } from '../../dataplane/numbers.ts'
+import { openings, WORK_BRIDGE } from '../../dataplane/numbers.ts'
 import { apiPorts } from './chains.ts'
 import { shortfall } from './legacy.ts'
 import { flowOf, PROTOCOLS, predicate } from './match.ts'
 import { defaultAction, everyRule, queries } from './queries.ts'
 import { compareRanks, type Rank, rankOf } from './refs.ts'
-import { openingOf, openings } from './skeleton.ts'
+import { openingOf } from './skeleton.ts'
 import type { Row } from './tables.ts'
 
 /** A query string, so every value is text: the rules of a packet can then say what is wrong with it. */
@@ -129,9 +129,9 @@ async function sparing(packet: Packet, { plane, config }: Pick<AreaContext, 'pla
   const { family, protocol, source, dest, sourcePort, destPort } = packet
   const between = (from: number, to: number) => protocol === PROTOCOLS.udp && sourcePort === from && destPort === to
   if (packet.interface === 'lo') return SPARED
-  if (between(DHCP, DHCP_CLIENT) || between(DHCPV6, DHCPV6_CLIENT)) return SPARED
   if (protocol === ICMPV6 && family === 6) return 'if it is neighbour discovery'
   const use = await plane.devices.useOf(dest)
+  if (between(DHCP, DHCP_CLIENT) || between(DHCPV6, DHCPV6_CLIENT)) return use === undefined ? NOT_SPARED : SPARED
   if (packet.interface === WORK_BRIDGE && between(DHCP_CLIENT, DHCP)) {
     return use === undefined ? 'when addressed to a gateway address of this node or to all' : SPARED
   }

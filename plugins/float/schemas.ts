@@ -1,8 +1,12 @@
 import { type Static, Type } from 'typebox'
-import { AddressText, Deleted, StringEnum, Timestamp } from '../../core/schemas.ts'
+import { AddressText, Deleted, except, StringEnum, Timestamp } from '../../core/schemas.ts'
 
 /** What another node is called: a host name or the id of a member of a cluster. */
-const NodeName = Type.String({ pattern: '^[A-Za-z0-9._-]{0,64}$' })
+const NodeName = Type.String({
+  title: 'the name of a node: at most 64 letters, digits, dots, hyphens and underscores',
+  pattern: '^[A-Za-z0-9._-]{0,64}$',
+  ...except(),
+})
 
 export const FloatingIpInput = Type.Object({
   ip: AddressText,

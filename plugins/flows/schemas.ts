@@ -27,9 +27,19 @@ export const FlowList = Type.Object({ flows: Type.Array(Flow), count: Type.Integ
 const filter = {
   state: Type.Optional(states),
   ip: Type.Optional(AddressText),
-  protocol: Type.Optional(Type.String({ pattern: '^[a-z0-9-]{1,16}$', description: 'name or number' })),
-  port: Type.Optional(Type.String({ pattern: '^[0-9]{1,5}$', description: 'of either end' })),
-  limit: Type.Optional(Type.String({ pattern: '^[1-9][0-9]{0,6}$', description: 'at most so many; default: all' })),
+  protocol: Type.Optional(
+    Type.String({ title: 'name or number of a protocol', pattern: '^[a-z0-9-]{1,16}$', description: 'name or number' }),
+  ),
+  port: Type.Optional(
+    Type.String({ title: 'the number of a port', pattern: '^[0-9]{1,5}$', description: 'of either end' }),
+  ),
+  limit: Type.Optional(
+    Type.String({
+      title: 'a whole number from 1 to 9999999',
+      pattern: '^[1-9][0-9]{0,6}$',
+      description: 'at most so many; default: all',
+    }),
+  ),
 }
 export const FlowQuery = Type.Object(filter)
 export const ExportQuery = Type.Object({ ...filter, format: Type.Optional(StringEnum(['json', 'csv'])) })
@@ -48,12 +58,24 @@ export const Stats = Type.Object({
 })
 export const OneStats = Type.Object({ stats: Stats })
 
-const Time = Type.Optional(Type.String({ pattern: '^[ -~]{0,40}$', description: 'RFC 3339' }))
+const Time = Type.Optional(
+  Type.String({
+    title: 'a time such as 2030-01-31T12:00:00Z (RFC 3339)',
+    pattern: '^[ -~]{0,40}$',
+    description: 'RFC 3339',
+  }),
+)
 export const WindowQuery = Type.Object({ start: Time, end: Time })
 export const BillingQuery = Type.Object({
   start: Time,
   end: Time,
-  rate: Type.Optional(Type.String({ pattern: '^[ -~]{0,32}$', description: 'USD for each Mbps; default 0' })),
+  rate: Type.Optional(
+    Type.String({
+      title: 'an amount such as 0.5',
+      pattern: '^[ -~]{0,32}$',
+      description: 'USD for each Mbps; default 0',
+    }),
+  ),
 })
 
 const period = { period_start: Timestamp, period_end: Timestamp }

@@ -3,13 +3,16 @@
  * carries an owner is refused to the API's own deletions and releases; its maker removes it here.
  */
 import type { Db, EventDraft } from '../../core/area.ts'
-import { badRequest, conflict, notFound } from '../../core/errors.ts'
+import { alreadyExists, badRequest, conflict, lacks, notFound } from '../../core/errors.ts'
 import { admit } from '../../core/tenancy.ts'
 import { hostsOf, parseAddress, parseSubnet, type Subnet, textOf } from './address.ts'
 import { PORTION, queries } from './queries.ts'
 import type { Allocation, Pool, PoolInput, PublicAddress } from './schemas.ts'
 import { giveBack, openSpace, take, takeLowest } from './space.ts'
 import type { AllocationRow, PoolRow } from './tables.ts'
+
+/** 169.254.0.0/16 and fe80::/10 as hex. */
+const LINK_LOCAL = /^(a9fe[0-9a-f]{4}|fe[89ab][0-9a-f]{29})$/
 
 export type { Allocation, Pool, PoolInput } from './schemas.ts'
 
@@ -20,14 +23,16 @@ export const OPERATORS = ''
 
 /**
  * A pool with an owner counts as what owns it, and has been admitted with that.
- * @throws ApiError 400 naming the field that is wrong, or the pool of the same tenant that the subnet overlaps; 404 and 409
- * as `admit` does
+ * @throws ApiError 400 naming the field that is wrong, or what of the same tenant the subnet overlaps; 409 for a name that
+ * another pool of the tenant has; 404 and 409 as `admit` does
  */
 export function createPool(tx: Db, input: PoolInput, owner: string): Pool {
   const { tenant_id = '' } = input
   const row = { ...readPool(input), tenantId: owner === '' ? admit(tx, tenant_id, 'ip_pools') : tenant_id, owner }
   const taken = overlapping(tx, row.tenantId, row.subnet)
-  if (taken) throw badRequest(`subnet: overlaps pool ${taken.id} (${taken.name}, ${taken.subnet})`)
+  if (taken) throw badRequest(`subnet: overlaps ${taken}`)
+  if (owner === '' && queries(tx).poolNamed.get({ tenant: row.tenantId, name: row.name }))
+    throw alreadyExists(`pool ${row.name}`)
   const id = nextId(tx, owner === '' ? 'shared' : 'own')
   queries(tx).addPool.run({ ...row, id })
   openSpace(tx, id, row.rangeStart, row.rangeEnd, row.gateway)
@@ -47,18 +52,23 @@ export async function clearSpace(tx: Db, pool: number): Promise<void> {
 }
 
 /**
- * The pool of this tenant that shares an address with the subnet. Those of this node and those that others have as well may
- * overlap, because another member does not know what this node has. @throws ApiError 400 when it is no CIDR
+ * What of this tenant shares an address with the subnet, in words: `network lan (10.1.0.0/24)`, or `pool 3 (lab, 10.1.0.0/24)`.
+ * Pools of this node's networks and pools that all members of a cluster hold may overlap, because another member does not
+ * know this node's networks. @throws ApiError 400 when it is no CIDR
  */
-export function overlapping(tx: Db, tenantId: string, cidr: string): Pool | undefined {
+export function overlapping(tx: Db, tenantId: string, cidr: string): string | undefined {
   const { family, first, last } = readSubnet(cidr)
   const { sharedBelow, ownBelow } = queries(tx)
   for (const query of [sharedBelow, ownBelow]) {
     const below = query.get({ tenant: tenantId, family, last })
-    if (below !== undefined && below.last >= first) return toPool(below)
+    if (below !== undefined && below.last >= first) return described(below)
   }
   return undefined
 }
+
+/** A pool that was made with a network is known to operators by that network. */
+const described = ({ id, name, subnet, owner }: PoolRow): string =>
+  owner.startsWith('network ') ? `network ${name} (${subnet})` : `pool ${id} (${name}, ${subnet})`
 
 export interface Wanted {
   pool: number
@@ -106,7 +116,7 @@ export function findPool(tx: Db, id: number): PoolRow {
 export function findAllocation(tx: Db, pool: number, ip: string): AllocationRow {
   const address = readAddress(ip, 'ip')
   const row = queries(tx).allocation.get({ pool, ip: address.hex })
-  if (row === undefined) throw notFound('allocation of', `${textOf(address.hex)} in pool ${pool}`)
+  if (row === undefined) throw lacks(`pool ${pool}`, `allocation of ${textOf(address.hex)}`)
   return row
 }
 
@@ -152,12 +162,14 @@ function readPool(input: PoolInput): Omit<PoolRow, 'id' | 'tenantId' | 'owner'> 
   return { name: input.name, subnet: subnet.text, family, first, last, gateway, rangeStart, rangeEnd }
 }
 
-/** May lie outside the subnet, as a link-local router of an IPv6 subnet does. */
-function readGateway(text: string | undefined, { family }: Subnet): string {
+/** Lies inside the subnet, or is a link-local router (RFC 3927, RFC 4291 §2.5.6). */
+function readGateway(text: string | undefined, { family, first, last, text: cidr }: Subnet): string {
   if (!text) return ''
   const gateway = readAddress(text, 'gateway')
   if (gateway.family !== family) throw badRequest('gateway: must be of the same address family as the subnet')
-  return gateway.hex
+  const { hex } = gateway
+  if ((hex < first || hex > last) && !LINK_LOCAL.test(hex)) throw badRequest(`gateway: must lie inside ${cidr}`)
+  return hex
 }
 
 function readSubnet(text: string): Subnet {

@@ -49,6 +49,13 @@ export const queries = prepared((db) => ({
    */
   sharedBelow: db.select().from(pools).where(and(below, sql`owner = ''`)).orderBy(desc(pools.first)).limit(1).prepare(),
   ownBelow: db.select().from(pools).where(and(below, sql`owner <> ''`)).orderBy(desc(pools.first)).limit(1).prepare(),
+  /** The pool of a tenant, or the operator's, with this name; pools of networks have the networks' names and do not count. */
+  poolNamed: db
+    .select({ id: pools.id })
+    .from(pools)
+    .where(and(eq(pools.tenantId, placeholder('tenant')), eq(pools.name, placeholder('name')), sql`owner = ''`))
+    .limit(1)
+    .prepare(),
   directPools: db.select({ count: sql<number>`count(*)` }).from(pools).where(sql`owner = ''`).prepare(),
   directPoolsOf: db
     .select({ count: sql<number>`count(*)` })

@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox'
-import { AddressText, Hostname, Name, RowId, StringEnum, TenantId } from '../../core/schemas.ts'
+import { AddressText, Hostname, Id64, Name, RowId, StringEnum, TenantId } from '../../core/schemas.ts'
 
 export const PoolInput = Type.Object({
   name: Name,
@@ -13,7 +13,7 @@ export const PoolInput = Type.Object({
 
 /** `gateway` and `tenant_id` are '' where there is none. */
 export const Pool = Type.Object({
-  id: Type.Integer(),
+  id: Id64,
   name: Type.String(),
   subnet: Type.String(),
   gateway: Type.String(),
@@ -24,11 +24,11 @@ export const Pool = Type.Object({
 })
 export const PoolList = Type.Object({ pools: Type.Array(Pool) })
 export const PoolCreated = Type.Object({ status: StringEnum(['created']), pool: Pool })
-export const PoolDeleted = Type.Object({ status: StringEnum(['deleted']), id: Type.Integer() })
+export const PoolDeleted = Type.Object({ status: StringEnum(['deleted']), id: Id64 })
 
 export const Allocation = Type.Object({
-  id: Type.Integer(),
-  pool_id: Type.Integer(),
+  id: Id64,
+  pool_id: Id64,
   ip: Type.String(),
   hostname: Type.String(),
 })
@@ -36,8 +36,8 @@ export const AllocationList = Type.Object({ allocations: Type.Array(Allocation) 
 export const AllocateInput = Type.Object({ pool_id: RowId, hostname: Type.Optional(Hostname) })
 export const Allocated = Type.Object({
   status: StringEnum(['allocated']),
-  id: Type.Integer(),
-  pool_id: Type.Integer(),
+  id: Id64,
+  pool_id: Id64,
   ip: Type.String(),
   hostname: Type.String(),
 })

@@ -27,7 +27,7 @@ export const pools = sqliteTable(
     index('ipam_pools_shared').on(table.tenantId, table.family, table.first).where(sql`owner = ''`),
     index('ipam_pools_own').on(table.tenantId, table.family, table.first).where(sql`owner <> ''`),
     index('ipam_pools_tenant').on(table.tenantId, table.id),
-    index('ipam_pools_direct').on(table.tenantId).where(sql`owner = ''`),
+    index('ipam_pools_direct').on(table.tenantId, table.name).where(sql`owner = ''`),
   ],
 )
 

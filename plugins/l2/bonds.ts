@@ -4,7 +4,7 @@
  */
 import { asc, count, eq } from 'drizzle-orm'
 import type { Change, Db } from '../../core/area.ts'
-import { alreadyExists, badRequest, conflict, limitReached, notFound } from '../../core/errors.ts'
+import { alreadyExists, badRequest, conflict, lacks, limitReached, notFound } from '../../core/errors.ts'
 import { MANAGEMENT_BRIDGE } from '../../dataplane/numbers.ts'
 import { bridgeNames, type Device, holderOf, type Live, shown } from './rules.ts'
 import type { Bond, BondInput, MemberState, Membership } from './schemas.ts'
@@ -76,7 +76,8 @@ export function createBond(
   max: number,
 ): Change<{ status: 'created'; bond: Bond }> {
   const row = { id: id ?? newId, name, mode, mtu }
-  if (allBonds(tx).some((other) => other.id === row.id || other.name === name)) throw alreadyExists('bond')
+  const same = allBonds(tx).find((other) => other.id === row.id || other.name === name)
+  if (same) throw alreadyExists(same.name === name ? `bond ${name}` : `bond with id ${same.id}`)
   if (bridgeNames(tx).includes(name)) throw conflict('IN_USE', `${name} is a bridge`)
   if (bondCount(tx) >= max) throw limitReached('bonds', max)
   tx.insert(bonds).values(row).run()
@@ -150,7 +151,7 @@ export function removeMember(
 ): Change<{ status: 'removed' } & Membership> {
   const bond = known(tx, id)
   const members = membersOf(tx, id)
-  if (!members.includes(name)) throw notFound(`member of bond ${bond.name}`, shown(name))
+  if (!members.includes(name)) throw lacks(`bond ${bond.name}`, `member ${shown(name)}`)
   if (members.length === 1 && carriesNode(tx, bond, live) && !live.force) {
     const why = `the node may be managed through ${bond.name}; without ${name} it has no member`
     throw conflict('CUTS_OFF', `${why}, which may cut you off; force=1 insists`)

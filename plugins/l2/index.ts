@@ -23,7 +23,7 @@ export default defineArea(import.meta.url, {
   requires: ['netlink'],
   parts: [{ name: 'bonding', prefixes: ['/bonds'], requires: ['bonding'] }],
   netlink: { owner: 203 },
-  port: ['uplink'],
+  port: ['uplink', 'closing'],
   events,
   config: {
     max_bonds: {
@@ -37,6 +37,13 @@ export default defineArea(import.meta.url, {
       check: deviceNames,
       effective: 'now',
       summary: 'ports of br-work that lead off the node; all others are workload ports',
+    },
+    open_ports: {
+      default: 'auto',
+      check: (text) => (['auto', 'closed', 'open'].includes(text) ? undefined : 'must be auto, closed or open'),
+      effective: 'now',
+      summary:
+        'closed: what comes by a port of br-work that no network has claimed never reaches the node; auto: as the node began',
     },
     bridge_netfilter: {
       default: 'leave',
@@ -59,7 +66,7 @@ export default defineArea(import.meta.url, {
       for (const stop of stops) await stop()
     }
   },
-  rendersFrom: ['workload_uplinks'],
+  rendersFrom: ['workload_uplinks', 'open_ports'],
   desired,
   metrics,
   routes,

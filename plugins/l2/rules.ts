@@ -4,7 +4,7 @@
  */
 import { asc, eq } from 'drizzle-orm'
 import type { Change, Db } from '../../core/area.ts'
-import { alreadyExists, badRequest, conflict, notFound } from '../../core/errors.ts'
+import { alreadyExists, badRequest, conflict, lacks, notFound } from '../../core/errors.ts'
 import { MANAGEMENT_BRIDGE, WORK_BRIDGE } from '../../dataplane/numbers.ts'
 import type { Bridge, Port } from './schemas.ts'
 import { bondMembers, bonds, bridges, ports } from './tables.ts'
@@ -55,7 +55,7 @@ export function withPorts(name: string, devices: readonly Device[]): Bridge {
 }
 
 export function createBridge(tx: Db, name: string): Change<{ status: 'created'; bridge: Bridge }> {
-  if (bridgeNames(tx).includes(name)) throw alreadyExists('bridge')
+  if (bridgeNames(tx).includes(name)) throw alreadyExists(`bridge ${name}`)
   if (tx.select().from(bonds).where(eq(bonds.name, name)).get()) throw conflict('IN_USE', `${name} is a bond`)
   tx.insert(bridges).values({ name }).run()
   const bridge = { name, interfaces: [] }
@@ -111,7 +111,7 @@ export function removePort(
 ): Change<{ status: 'removed' } & Port> {
   known(tx, bridge)
   const stored = tx.select().from(ports).where(eq(ports.interface, name)).get()
-  if (stored?.bridge !== bridge) throw notFound(`port of ${bridge}`, name)
+  if (stored?.bridge !== bridge) throw lacks(`bridge ${bridge}`, `port ${name}`)
   const carriesNode = bridge === MANAGEMENT_BRIDGE || bridge === uplink || name === uplink
   if (carriesNode && !force) {
     throw conflict('CUTS_OFF', `the node may be managed through ${name}; removing it may cut you off; force=1 insists`)

@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox'
-import { Deleted, InterfaceName, StringEnum } from '../../core/schemas.ts'
+import { Deleted, Id, InterfaceName, StringEnum } from '../../core/schemas.ts'
 import { BOND_MODES } from './tables.ts'
 
 export const Bridge = Type.Object({ name: Type.String(), interfaces: Type.Array(Type.String()) })
@@ -31,7 +31,6 @@ export const MemberState = StringEnum(['active', 'standby', 'failed'])
 const Mode = StringEnum(BOND_MODES)
 const Mtu = Type.Integer({ minimum: 576, maximum: 9216 })
 /** The words stand for something else in paths. */
-const BondId = Type.String({ pattern: '^(?!(pools|quotas|default|batch)$)[A-Za-z0-9][A-Za-z0-9._-]{0,63}$' })
 
 export const BondMember = Type.Object({ interface: Type.String(), state: MemberState })
 export const Bond = Type.Object({
@@ -43,7 +42,7 @@ export const Bond = Type.Object({
   members: Type.Array(BondMember),
 })
 export const BondInput = Type.Object({
-  id: Type.Optional(BondId),
+  id: Type.Optional(Id),
   name: InterfaceName,
   mode: Mode,
   mtu: Type.Optional(Mtu),

@@ -18,7 +18,10 @@ export const ports = sqliteTable(
   (table) => [primaryKey({ columns: [table.bridge, table.interface] })],
 )
 
-/** `work_mac`: address of the workload bridge, made up with the store, so that guests know the node by one address. */
+/**
+ * `work_mac`: address of the workload bridge, made up with the store, so that guests know the node by one address.
+ * `open_ports`: what `auto` of the configuration key means on this node; closed where the store began with it.
+ */
 export const settings = sqliteTable('l2_settings', {
   name: text().primaryKey(),
   value: text().notNull(),

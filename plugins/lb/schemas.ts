@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox'
-import { AddressText, Deleted, Printable, StringEnum } from '../../core/schemas.ts'
+import { AddressText, Deleted, Id, Printable, StringEnum } from '../../core/schemas.ts'
 
 const ALGORITHMS = ['round-robin', 'least-conn', 'source-hash', 'weighted', 'maglev', 'consistent-hash'] as const
 const PROTOCOLS = ['tcp', 'udp'] as const
@@ -8,8 +8,6 @@ export type Algorithm = (typeof ALGORITHMS)[number]
 export type Protocol = (typeof PROTOCOLS)[number]
 export type CheckType = (typeof CHECKS)[number]
 
-/** An id of the operator's own (D7). */
-const Id = Type.String({ pattern: '^(?!(?:pools|quotas|default|batch)$)[A-Za-z0-9][A-Za-z0-9._-]{0,63}$' })
 /** 0 is every port, or for a backend the one of the frontend. */
 const PortOrNone = Type.Integer({ minimum: 0, maximum: 65_535 })
 const Weight = Type.Integer({ minimum: 0, maximum: 65_535, description: '0: gets no new connections' })

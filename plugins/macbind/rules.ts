@@ -1,7 +1,7 @@
 /** Domain rules of MAC bindings. */
 import { asc, count, eq, gt } from 'drizzle-orm'
 import type { Change, Db } from '../../core/area.ts'
-import { alreadyExists, badRequest, limitReached, notFound } from '../../core/errors.ts'
+import { alreadyExists, badRequest, lacks, limitReached } from '../../core/errors.ts'
 import { PAGE } from '../../core/transport/list.ts'
 import { parseMac } from '../../dataplane/nft/text.ts'
 import type { Binding, BindingInput } from './schemas.ts'
@@ -31,7 +31,7 @@ export function createBinding(
   // The group bit (IEEE 802-2014, 8.2.2): nobody sends from such an address, so nobody can be bound to it.
   if (Number.parseInt(mac.slice(0, 2), 16) & 1) throw badRequest('mac: is a multicast address')
   if (mac === '00:00:00:00:00:00') throw badRequest('mac: no device has the address 00:00:00:00:00:00')
-  if (tx.select().from(bindings).where(eq(bindings.mac, mac)).get()) throw alreadyExists('binding')
+  if (tx.select().from(bindings).where(eq(bindings.mac, mac)).get()) throw alreadyExists(`binding of ${mac}`)
   const { many } = tx.select({ many: count() }).from(bindings).get() ?? { many: 0 }
   if (many >= max) throw limitReached('MAC bindings', max)
   const { port_id: port = '', vlan_id: vlan = 0, mode = 'hard' } = input
@@ -46,7 +46,7 @@ export function createBinding(
 export function deleteBinding(tx: Db, path: string): Change<{ status: 'deleted'; mac: string }> {
   const mac = readMac(path)
   const { changes } = tx.delete(bindings).where(eq(bindings.mac, mac)).run()
-  if (changes === 0) throw notFound('binding of', mac)
+  if (changes === 0) throw lacks(mac, 'MAC binding')
   return {
     result: { status: 'deleted', mac },
     touch: [bindingRef(mac)],

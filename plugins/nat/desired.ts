@@ -2,11 +2,23 @@
 import type { Db, Desired } from '../../core/area.ts'
 import type { Config } from '../../core/config.ts'
 import { type Chain, type Entry, forwarding, type SetElement } from '../../dataplane/entry.ts'
-import { type Prefix, parsePrefix, quotedInterface } from '../../dataplane/nft/text.ts'
+import { maskText, type Prefix, parsePrefix, quotedInterface } from '../../dataplane/nft/text.ts'
+import { STAMP, STAMP_MASK, STAMP_NET } from '../../dataplane/numbers.ts'
 import { INSIDE } from '../networks/offers.ts'
 import { wider } from './address.ts'
 import { everyRule, FORWARD, queries } from './queries.ts'
-import { forwards, OUTPUT, POSTROUTING, PREROUTING, publics, sources, TURN, TURN_OUTPUT, TURNED } from './skeleton.ts'
+import {
+  BETWEEN,
+  forwards,
+  OUTPUT,
+  POSTROUTING,
+  PREROUTING,
+  publics,
+  sources,
+  TURN,
+  TURN_OUTPUT,
+  TURNED,
+} from './skeleton.ts'
 import type { Row } from './tables.ts'
 
 const AREA = 'nat'
@@ -38,6 +50,17 @@ const CHAINS: readonly Chain[] = [
   chain(TURN, turned('fib daddr . iif oif exists')),
   // The node took the public address as its source, to which the target may know another way.
   chain(TURN_OUTPUT, turned('fib daddr type != local')),
+  // Without the stamp the program on br-work takes a packet for one from outside, which may go to any network. Networks are IPv4.
+  chain(BETWEEN, [
+    `meta mark & ${maskText(STAMP_MASK)} != ${maskText(STAMP)} return`,
+    `meta mark & ${maskText(STAMP_NET)} == 0 return`,
+    ...(['tcp', 'udp'] as const).map(
+      (proto) =>
+        `ct status dnat meta l4proto ${proto} ct original ip daddr . ct original proto-dst @${publics(4)} meta mark set 0`,
+    ),
+    // An error about such a connection: nft does not tell the ports of a connection where the packet is of another protocol.
+    'ct status dnat ct state related meta l4proto icmp meta mark set 0',
+  ]),
   chain(POSTROUTING, [
     `ct id @${TURNED} masquerade`,
     // Networks of the node are IPv4 (D62).
@@ -67,13 +90,13 @@ export const desired: Desired = {
 
 function forwardEntries(row: Row | undefined, config: Config): Entry[] {
   if (row === undefined) return []
-  const { family, destIp, destPort, targetIp, targetPort } = row
+  const { id, family, destIp, destPort, targetIp, targetPort } = row
   const [public_, target] = [hostAndPort(destIp, destPort), hostAndPort(targetIp, targetPort)]
   const uplink = config.text('uplink')
   return [
     element(forwards(family), public_, target),
     element(publics(family), public_),
-    ...(uplink === '' || family === 6 ? [] : [forwarding(AREA, uplink, public_)]),
+    ...(uplink === '' || family === 6 ? [] : [forwarding(AREA, uplink, `port forward ${id} of ${destIp}:${destPort}`)]),
   ]
 }
 
@@ -85,7 +108,8 @@ function snatEntries(db: Db, row: Row | undefined): Entry[] {
   if (around) return []
   const translated = element(sources(block.family), `${quotedInterface(row.interface)} . ${block.text}`)
   // Answers come in by it. For IPv6 it is one setting of the whole node, which also ends its listening to routers.
-  return block.family === 6 ? [translated] : [translated, forwarding(AREA, row.interface, block.text)]
+  const holder = `source NAT rule ${row.id} of ${block.text}`
+  return [translated, forwarding(AREA, row.interface, holder, block.family)]
 }
 
 const hostAndPort = (address: string, port: number): string => `${certain(address).text} . ${port}`

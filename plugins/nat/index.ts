@@ -1,7 +1,7 @@
 /**
  * Port forwards and source NAT.
- * Owns in table `inet stratum`: the nat chains `nat_prerouting`, `nat_output`, `nat_postrouting`, the chains `nat_turn` and
- * `nat_turn_output`, and maps and sets in which every rule is an element or two. A rule is in force when its creation
+ * Owns in table `inet stratum`: the nat chains `nat_prerouting`, `nat_output`, `nat_postrouting`, the chains `nat_turn`,
+ * `nat_turn_output` and `nat_between`, and maps and sets in which every rule is an element or two. A rule is in force when its creation
  * answers; when the deletion of a forward does, no new connection takes it, and those that did are ended a moment later.
  */
 import { defineArea } from '../../core/area.ts'
@@ -11,7 +11,18 @@ import { events } from './events.ts'
 import { startEviction } from './evict.ts'
 import { metrics } from './metrics.ts'
 import { routes } from './routes.ts'
-import { forwards, OUTPUT, POSTROUTING, PREROUTING, publics, skeleton, sources, TURN, TURN_OUTPUT } from './skeleton.ts'
+import {
+  BETWEEN,
+  forwards,
+  OUTPUT,
+  POSTROUTING,
+  PREROUTING,
+  publics,
+  skeleton,
+  sources,
+  TURN,
+  TURN_OUTPUT,
+} from './skeleton.ts'
 
 export default defineArea(import.meta.url, {
   name: 'nat',
@@ -30,7 +41,7 @@ export default defineArea(import.meta.url, {
   },
   nft: {
     skeleton,
-    chains: [PREROUTING, OUTPUT, TURN, TURN_OUTPUT, POSTROUTING],
+    chains: [PREROUTING, OUTPUT, TURN, TURN_OUTPUT, BETWEEN, POSTROUTING],
     sets: [4, 6].flatMap((family) => [forwards(family), publics(family), sources(family)]),
   },
   rendersFrom: ['uplink'],

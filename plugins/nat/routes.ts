@@ -3,7 +3,8 @@ import type { Db, TypedApp } from '../../core/area.ts'
 import { sendOne } from '../../core/transport/etag.ts'
 import { sendList } from '../../core/transport/list.ts'
 import { carryOut } from '../../core/transport/mutation.ts'
-import { queries } from './queries.ts'
+import { awaitedDevices, waitingFor } from '../../core/waiting.ts'
+import { queries, SNAT } from './queries.ts'
 import { createForward, createSnat, deleteForward, deleteSnat, findForward, toForward, toNatRule } from './rules.ts'
 import * as schema from './schemas.ts'
 import type { Row } from './tables.ts'
@@ -15,7 +16,7 @@ const ruleId = ({ params }: { params: unknown }): string => (params as { id: str
 const oneForward = (id: string) => (db: Db) => ({ port_forward: toForward(findForward(db, id)) })
 
 export function routes(app: TypedApp): void {
-  const { config, store } = app.agent
+  const { config, plane, store } = app.agent
   const max = () => config.int('max_nat_rules')
 
   app.get(
@@ -39,7 +40,8 @@ export function routes(app: TypedApp): void {
     },
     async (request, reply) => {
       const created = await carryOut(request, reply, AREA, (tx) => createForward(tx, request.body, max()))
-      return reply.code(201).send(created)
+      const device = created.port_forward.dest_ip.includes(':') ? undefined : config.text('uplink')
+      return reply.code(201).send({ ...created, ...waitingFor(awaitedDevices(plane, AREA), device) })
     },
   )
   app.get(
@@ -58,12 +60,14 @@ export function routes(app: TypedApp): void {
   app.get(
     '/gateway/snat',
     { schema: { summary: 'All source NAT rules and port forwards', response: { 200: schema.NatRuleList } } },
-    (_request, reply) =>
-      sendList<Row>(reply, store, {
+    (_request, reply) => {
+      const awaited = awaitedDevices(plane, AREA)
+      return sendList<Row>(reply, store, {
         key: 'nat_rules',
         page: (db, last) => queries(db).page.all({ after: last?.id ?? 0 }),
-        view: toNatRule,
-      }),
+        view: (row) => ({ ...toNatRule(row), ...(row.type === SNAT && waitingFor(awaited, row.interface)) }),
+      })
+    },
   )
   app.post(
     '/gateway/snat',
@@ -77,7 +81,8 @@ export function routes(app: TypedApp): void {
     async (request, reply) => {
       const uplink = config.text('uplink')
       const created = await carryOut(request, reply, AREA, (tx) => createSnat(tx, request.body, uplink, max()))
-      return reply.code(201).send(created)
+      const rule = { ...created.rule, ...waitingFor(awaitedDevices(plane, AREA), created.rule.interface) }
+      return reply.code(201).send({ ...created, rule })
     },
   )
   app.delete(

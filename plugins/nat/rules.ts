@@ -50,7 +50,7 @@ export function createForward(tx: Db, input: ForwardInput, max: number): Change<
     throw badRequest('target_ip, target_port: are the destination itself')
   }
   if (queries(tx).forwardTo.get({ destIp: fields.destIp, destPort: fields.destPort })) {
-    throw alreadyExists('port forward')
+    throw alreadyExists(`port forward of ${fields.destIp} port ${fields.destPort}`)
   }
   checkRoom(tx, max)
   const row = tx
@@ -96,7 +96,8 @@ export function createSnat(tx: Db, input: SnatInput, uplink: string, max: number
   const device = oneOf(input, 'interface', 'wan') || uplink
   if (device === '') throw badRequest('interface: this node has no uplink to take by default: name the device')
   const cidr = cidrOf(block)
-  if (queries(tx).snatOf.get({ interface: device, cidr })) throw alreadyExists('source NAT rule')
+  if (queries(tx).snatOf.get({ interface: device, cidr }))
+    throw alreadyExists(`source NAT rule of ${cidr} by ${device}`)
   checkRoom(tx, max)
   const row = tx
     .insert(rules)

@@ -1,5 +1,6 @@
 import { type Static, Type } from 'typebox'
 import { Deleted, InterfaceName, Port, StringEnum } from '../../core/schemas.ts'
+import { Waiting } from '../../core/waiting.ts'
 
 const Address = Type.String({ maxLength: 64, description: 'IPv4 or IPv6 address' })
 const Block = Type.String({ maxLength: 64, description: 'CIDR; host bits are cleared' })
@@ -20,7 +21,11 @@ export const Forward = Type.Object({
 })
 export const ForwardList = Type.Object({ port_forwards: Type.Array(Forward) })
 export const OneForward = Type.Object({ port_forward: Forward })
-export const ForwardCreated = Type.Object({ status: StringEnum(['created']), port_forward: Forward })
+export const ForwardCreated = Type.Object({
+  status: StringEnum(['created']),
+  port_forward: Forward,
+  pending: Waiting,
+})
 
 /** `source` and `wan` are other names of `source_cidr` and `interface`. */
 export const SnatInput = Type.Object({
@@ -34,6 +39,7 @@ export const Snat = Type.Object({
   type: StringEnum(['snat']),
   source_ip: Type.String({ description: 'CIDR' }),
   interface: Type.String(),
+  pending: Waiting,
 })
 /** Of a port forward: the public side in `dest_*`, the workload in `source_*`. */
 export const NatRule = Type.Object({
@@ -44,6 +50,7 @@ export const NatRule = Type.Object({
   dest_ip: Type.Optional(Type.String()),
   dest_port: Type.Optional(Port),
   interface: Type.Optional(Type.String()),
+  pending: Waiting,
 })
 export const NatRuleList = Type.Object({ nat_rules: Type.Array(NatRule) })
 export const SnatCreated = Type.Object({ status: StringEnum(['created']), rule: Snat })

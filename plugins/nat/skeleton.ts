@@ -7,6 +7,9 @@ export const POSTROUTING = 'nat_postrouting'
 export const TURN = 'nat_turn'
 export const TURN_OUTPUT = 'nat_turn_output'
 
+/** Where packets between devices pass: what a forward translates may go from one private network to another. */
+export const BETWEEN = 'nat_between'
+
 /** Public address and port → target. */
 export const forwards = (family: number) => `nat_forward${family}`
 /** The keys of the map once more: nft does not look a key up in a map without taking its value. */
@@ -33,5 +36,6 @@ add chain ${TABLE} ${PREROUTING} { type nat hook prerouting priority -100; polic
 add chain ${TABLE} ${OUTPUT} { type nat hook output priority -100; policy accept; }
 add chain ${TABLE} ${TURN} { type filter hook prerouting priority -99; policy accept; }
 add chain ${TABLE} ${TURN_OUTPUT} { type filter hook output priority -99; policy accept; }
+add chain ${TABLE} ${BETWEEN} { type filter hook forward priority filter; policy accept; }
 add chain ${TABLE} ${POSTROUTING} { type nat hook postrouting priority srcnat; policy accept; }
 `

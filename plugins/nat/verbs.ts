@@ -61,7 +61,11 @@ export const verbs: readonly Verb[] = [
     async run({ call, print }) {
       const { nat_rules } = await call<{ nat_rules: NatRule[] }>('GET', '/api/v1/gateway/snat')
       const rules = nat_rules.filter(({ type }) => type === 'snat')
-      const rows = rules.map(({ id, source_ip, interface: device }) => [id, source_ip, device])
+      const rows = rules.map(({ id, source_ip, interface: device, pending }) => [
+        id,
+        source_ip,
+        pending === undefined ? device : `${device} (not in force: ${pending})`,
+      ])
       print(
         { nat_rules: rules },
         rows.length === 0 ? 'no source NAT' : columns([['ID', 'SOURCE', 'LEAVES BY'], ...rows]),
@@ -77,8 +81,9 @@ export const verbs: readonly Verb[] = [
     async run({ call, argument, options, print }) {
       const body = { source_cidr: argument('source'), ...options }
       const answer = await call<{ rule: Snat }>('POST', '/api/v1/gateway/snat', body)
-      const { id, source_ip, interface: device } = answer.rule
-      print(answer, `rule ${id}: ${source_ip} leaves by ${device} under the address of the node`)
+      const { id, source_ip, interface: device, pending } = answer.rule
+      const waits = pending === undefined ? '' : `; not in force yet: ${pending}`
+      print(answer, `rule ${id}: ${source_ip} leaves by ${device} under the address of the node${waits}`)
     },
   },
   {

@@ -97,12 +97,12 @@ function place(tx: Db, ip: number, holder: Holder): Omit<ClaimRow, 'ip' | 'range
     const { net, address } = holder.endpoint
     const other = routedQueries(tx).claimOfEndpoint.get({ net, address })
     if (other) throw conflict('HAS_PUBLIC_IP', `public_ip: ${ipText(address)} has ${ipText(other.ip)} already`)
-    return { net, address, mac: '', own: 0, port: '' }
+    return { net, address, mac: '', own: 0, port: '', keptPort: '' }
   }
   const mac = holder.mac ?? defaultMac(ip)
   const other = routedQueries(tx).claimWithMac.get({ mac })
   if (other) throw badRequest(`mac: ${mac} is held by machine ${other.machine} (${ipText(other.ip)})`)
-  return { net: 0, address: 0, mac, own: ownNumber(tx), port: holder.port }
+  return { net: 0, address: 0, mac, own: ownNumber(tx), port: holder.port, keptPort: '' }
 }
 
 const ownNumber = (tx: Db): number =>

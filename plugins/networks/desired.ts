@@ -1,15 +1,16 @@
 /** Rows → what the data plane holds. Pure. */
 import type { Db, Desired, Ref } from '../../core/area.ts'
 import type { Config } from '../../core/config.ts'
-import { binding, net } from '../../dataplane/bpf/port/entries.ts'
+import { binding, type Claims, net } from '../../dataplane/bpf/port/entries.ts'
 import { type Chain, type Entry, forwarding, type SetElement } from '../../dataplane/entry.ts'
 import { address, neighbour, route } from '../../dataplane/netlink/entries.ts'
-import { quotedInterface } from '../../dataplane/nft/text.ts'
-import { ROUTED_NET_BASE, WORK_BRIDGE } from '../../dataplane/numbers.ts'
+import { maskText, quotedInterface } from '../../dataplane/nft/text.ts'
+import { ROUTED_NET_BASE, STAMP_NET, STAMP_ROUTED, WORK_BRIDGE } from '../../dataplane/numbers.ts'
+import { guestChain } from './guests.ts'
 import { type Block, blockText, ipText, lengthOf } from './ipv4.ts'
 import { queries } from './queries.ts'
 import { type EndpointWithClaim, everyBound, everyClaim, routedQueries } from './routed-queries.ts'
-import { INSIDE, POSTROUTING, SNAT, UPLINKS } from './skeleton.ts'
+import { GATEWAYS, INPUT, INSIDE, OWN_GATEWAYS, POSTROUTING, SNAT, UPLINKS } from './skeleton.ts'
 import type { EndpointRow, NetworkRow } from './tables.ts'
 
 const AREA = 'networks'
@@ -53,17 +54,41 @@ const TRANSLATION: Chain = {
   rules: [`oifname @${UPLINKS} ip saddr @${SNAT} ip daddr != @${INSIDE} masquerade`],
 }
 
+/** By `endpoint_ports`: which devices may take an endpoint that has none by name. */
+const CLAIMS: ReadonlyMap<string, { claims: Claims }> = new Map([
+  ['sticky', { claims: 'first' }],
+  ['named', { claims: 'none' }],
+])
+
+/** A machine speaks to the gateway of its own network: those of others are as little its business as their machines. */
+const OWN_GATEWAY_ONLY: Chain = {
+  kind: 'chain',
+  key: `${AREA}/${INPUT}`,
+  chain: INPUT,
+  rules: [
+    `iifname != "${WORK_BRIDGE}" return`,
+    `meta mark & ${maskText(STAMP_NET)} == 0 return`,
+    // Somebody translated it: whoever is asked is not whom the machine called.
+    'ct status dnat return',
+    'ct state established,related return',
+    `ip daddr @${GATEWAYS} ip saddr . ip daddr != @${OWN_GATEWAYS} drop`,
+    `ip daddr ${ROUTED_GATEWAY} meta mark & ${maskText(STAMP_ROUTED)} == 0 drop`,
+  ],
+}
+
 export const desired: Desired = {
   *all(db, config) {
     yield TRANSLATION
+    yield OWN_GATEWAY_ONLY
+    yield guestChain(config)
     yield* uplinkEntries(config)
     const rows = queries(db).allNetworks.all()
     for (const row of rows) yield* networkEntries(row, config)
     for (const block of outermost(rows)) yield insideElement(block)
     for (const row of routedQueries(db).allRanges.all()) yield insideElement(row)
     yield* routedEntries(db, config)
-    for (const row of everyBound(db)) yield endpointEntry(row)
-    for (const ip of everyClaim(db)) yield* claimEntries(db, ip)
+    for (const row of everyBound(db)) yield endpointEntry(row, config)
+    for (const ip of everyClaim(db)) yield* claimEntries(db, ip, config)
   },
   one(db, id, config) {
     const [kind, ...rest] = id.split('/')
@@ -79,10 +104,10 @@ export const desired: Desired = {
         const row = queries(db).endpoint.get({ net: first, address: last })
         if (row === undefined || row.boundAt === '') return []
         const claimed = routedQueries(db).claimOfEndpoint.get({ net: first, address: last })?.ip ?? null
-        return [endpointEntry({ ...row, claimed })]
+        return [endpointEntry({ ...row, claimed }, config)]
       }
       case 'claim':
-        return claimEntries(db, first)
+        return claimEntries(db, first, config)
       default:
         return routedEntries(db, config)
     }
@@ -101,25 +126,37 @@ function networkEntries(row: NetworkRow, config: Config): Entry[] {
       hostGateway: row.hostGateway,
       ...(row.dhcp && { dhcp: true }),
     }),
-    ...(row.hostGateway
-      ? [address(AREA, { link: WORK_BRIDGE, address: `${gateway}/${lengthOf(row)}` }), ...fromUplink(config, row.net)]
+    ...(row.hostGateway && gateway
+      ? [
+          address(AREA, { link: WORK_BRIDGE, address: `${gateway}/${lengthOf(row)}` }),
+          element(GATEWAYS, gateway),
+          element(OWN_GATEWAYS, `${cidr} . ${gateway}`),
+          ...fromUplink(config, `network ${row.name}`),
+        ]
       : []),
     ...(row.snat ? [element(SNAT, cidr)] : []),
   ]
 }
 
-function endpointEntry({ net, address, mac, port, claimed }: EndpointWithClaim): Entry {
+/** The device of a NIC, or how it comes to one. */
+function placeOf({ port, keptPort }: Pick<EndpointRow, 'port' | 'keptPort'>, config: Config) {
+  const how = config.text('endpoint_ports')
+  const device = port || (how === 'sticky' ? keptPort : '')
+  return { ...(device && { port: device }), ...CLAIMS.get(how) }
+}
+
+function endpointEntry({ net, address, mac, claimed, ...row }: EndpointWithClaim, config: Config): Entry {
   return binding(AREA, {
     net,
     address: ipText(address),
     mac,
     routed: claimed === null ? [] : [ipText(claimed)],
-    ...(port && { port }),
+    ...placeOf(row, config),
   })
 }
 
 /** The way to a public address; and, for a NIC that has nothing else, a network of its own. */
-function claimEntries(db: Db, ip: number): Entry[] {
+function claimEntries(db: Db, ip: number, config: Config): Entry[] {
   const row = routedQueries(db).claim.get({ ip })
   if (row === undefined) return []
   const [text, mac, own] = [ipText(ip), row.currentMac, ROUTED_NET_BASE + row.own]
@@ -129,11 +166,10 @@ function claimEntries(db: Db, ip: number): Entry[] {
     neighbour(AREA, { link: WORK_BRIDGE, address: text, mac }),
   ]
   if (row.net > 0) return way
-  const port = row.port && { port: row.port }
   return [
     ...way,
     net(AREA, { net: own, hostGateway: false }),
-    binding(AREA, { net: own, address: text, mac, routed: [], ...port }),
+    binding(AREA, { net: own, address: text, mac, routed: [], ...placeOf(row, config) }),
   ]
 }
 
@@ -141,14 +177,14 @@ const routedEntries = (db: Db, config: Config): Entry[] =>
   routedQueries(db).anyClaim.get()
     ? [
         address(AREA, { link: WORK_BRIDGE, address: `${ROUTED_GATEWAY}/32`, scope: LINK_SCOPE }),
-        ...fromUplink(config, 'routed'),
+        ...fromUplink(config, 'routed addresses'),
       ]
     : []
 
 /** What comes in by the uplink is let through to br-work, whose setting is its own. */
-function fromUplink(config: Config, holder: string | number): Entry[] {
+function fromUplink(config: Config, holder: string): Entry[] {
   const uplink = config.text('uplink')
-  return uplink === '' ? [] : [forwarding(AREA, uplink, String(holder))]
+  return uplink === '' ? [] : [forwarding(AREA, uplink, holder)]
 }
 
 function uplinkEntries(config: Config): SetElement[] {

@@ -4,7 +4,7 @@ import { badRequest } from '../../core/errors.ts'
 import { sendList } from '../../core/transport/list.ts'
 import { carryOut } from '../../core/transport/mutation.ts'
 import { parseMac } from '../../dataplane/nft/text.ts'
-import { attach, changeMac, detach, endpointWithMac, readAttachment } from './endpoints.ts'
+import { attach, changeMac, changePort, detach, endpointWithMac, readAttachment } from './endpoints.ts'
 import { endpointPage } from './pages.ts'
 import { findNetwork } from './rules.ts'
 import * as schema from './schemas.ts'
@@ -47,7 +47,7 @@ export function endpointRoutes(app: TypedApp): void {
       },
     },
     (request, reply) => {
-      const wanted = { ...readAttachment(request.body), machine: '', port: '' }
+      const wanted = { ...readAttachment(request.body), machine: '', port: request.body.port ?? '' }
       const at = now().toISOString()
       return carryOut(request, reply, AREA, (tx) => attach(tx, findNetwork(tx, paramsOf(request).id), wanted, at))
     },
@@ -63,7 +63,21 @@ export function endpointRoutes(app: TypedApp): void {
     },
     (request, reply) => {
       const { id, eid } = paramsOf(request)
-      return carryOut(request, reply, AREA, (tx) => changeMac(tx, findNetwork(tx, id), eid, request.body.mac))
+      return carryOut(request, reply, AREA, (tx) => changeMac(tx, findNetwork(tx, id), eid, request.body))
+    },
+  )
+  app.put(
+    '/networks/:id/endpoints/:eid/port',
+    {
+      schema: {
+        summary: 'Name the device of an endpoint, or none',
+        body: schema.PortInput,
+        response: { 200: schema.EndpointUpdated },
+      },
+    },
+    (request, reply) => {
+      const { id, eid } = paramsOf(request)
+      return carryOut(request, reply, AREA, (tx) => changePort(tx, findNetwork(tx, id), eid, request.body.port))
     },
   )
   app.post(

@@ -1,14 +1,15 @@
 /** Domain rules of endpoints. Rows exist only for those that are bound or have a MAC of their own; all others are computed (D41). */
 import type { Change, Db, EventDraft, Ref } from '../../core/area.ts'
-import { badRequest, conflict, notFound } from '../../core/errors.ts'
+import { badRequest, conflict, lacks, notFound } from '../../core/errors.ts'
 import { admit } from '../../core/tenancy.ts'
 import { allocate, release } from '../ipam/offers.ts'
 import { standAlone } from './claims.ts'
 import { claimRef, endpointRef } from './desired.ts'
 import { blockText, certain, defaultMac, ipOfDefaultMac, ipText, parseIp, readMac } from './ipv4.ts'
+import { placeQueries } from './place-queries.ts'
 import { queries } from './queries.ts'
 import { routedQueries } from './routed-queries.ts'
-import type { Endpoint } from './schemas.ts'
+import type { Endpoint, MacInput } from './schemas.ts'
 import type { EndpointRow, NetworkRow } from './tables.ts'
 import { endpointId, placeOf, toEndpoint } from './views.ts'
 
@@ -60,7 +61,7 @@ export function detach(tx: Db, network: NetworkRow, id: string): Change<{ status
 
 export function freeEndpoint(tx: Db, network: NetworkRow, row: EndpointRow): Change<EndpointRow> {
   const mac = row.freeMac || defaultMac(row.address)
-  const free: EndpointRow = { ...row, mac, boundAt: '', machine: '', port: '', reservedAt: '' }
+  const free: EndpointRow = { ...row, mac, boundAt: '', machine: '', port: '', keptPort: '', reservedAt: '' }
   const touch: Ref[] = [endpointRef(row)]
   const events: EventDraft[] = []
   if (row.boundAt !== '') {
@@ -78,20 +79,19 @@ export function freeEndpoint(tx: Db, network: NetworkRow, row: EndpointRow): Cha
   }
 }
 
-/** On a bound endpoint the MAC holds until it is detached, on a free one for good (D43). */
-export function changeMac(
-  tx: Db,
-  network: NetworkRow,
-  id: string,
-  text: string,
-): Change<{ status: 'updated'; endpoint: Endpoint }> {
+type Updated = Change<{ status: 'updated'; endpoint: Endpoint }>
+
+/** On a bound endpoint the MAC holds until it is detached, on a free one for good (D43). `port`: as `changePort`. */
+export function changeMac(tx: Db, network: NetworkRow, id: string, { mac: text, port }: MacInput): Updated {
   const mac = readMacField(text)
-  const old = findEndpoint(tx, network, id)
-  checkMac(tx, network, mac, old.address)
+  const found = findEndpoint(tx, network, id)
+  checkMac(tx, network, mac, found.address)
+  const old = port === undefined ? found : nameDevice(tx, found, port)
   const own = mac === defaultMac(old.address) ? '' : mac
   const row = { ...old, mac, ...(old.boundAt === '' && { freeMac: own }) }
   // It was for the other.
   if (mac !== old.mac) put(tx, { ...row, reservedAt: '' })
+  else if (port !== undefined) put(tx, row)
   const claim = routedQueries(tx).claimOfEndpoint.get({ net: row.net, address: row.address })
   const endpoint = toEndpoint(network.id, row)
   return {
@@ -101,11 +101,35 @@ export function changeMac(
   }
 }
 
+/**
+ * Names the device of a bound endpoint in the place of any other, also of one that is kept; '' names none.
+ * @throws ApiError 409 when the endpoint is free, or the device is another network's
+ */
+export function changePort(tx: Db, network: NetworkRow, id: string, port: string): Updated {
+  const row = nameDevice(tx, findEndpoint(tx, network, id), port)
+  if (row.boundAt !== '') put(tx, row)
+  const endpoint = toEndpoint(network.id, row)
+  return {
+    result: { status: 'updated', endpoint },
+    touch: [endpointRef(row)],
+    events: [{ type: 'endpoint.updated', resource: resource(endpoint), data: endpoint }],
+  }
+}
+
+export function nameDevice(tx: Db, row: EndpointRow, port: string): EndpointRow {
+  if (row.boundAt === '' && port !== '') {
+    const which = `endpoint ${endpointId(row.net, row.address)} (${ipText(row.address)})`
+    throw conflict('FREE', `port: ${which} is free; attach it, with the port`)
+  }
+  checkPort(tx, port, row.net)
+  return { ...row, port, keptPort: '' }
+}
+
 /** The endpoint with that address, from its row or computed. @throws ApiError 404, and 400 for what is never an endpoint (D42) */
 export function endpointAt(db: Db, network: NetworkRow, address: number): EndpointRow {
   const { first, last, gateway } = network
   if (address < first || address > last) {
-    throw notFound('endpoint', `${ipText(address)} in ${network.name} (${blockText(network)})`)
+    throw lacks(`network ${network.name} (${blockText(network)})`, `endpoint ${ipText(address)}`)
   }
   if (isHost(network, address)) return rowAt(db, network.net, address)
   const what = address === gateway ? 'gateway' : address === first ? 'network address' : 'broadcast address'
@@ -127,7 +151,8 @@ export const isHost = ({ first, last, gateway }: NetworkRow, address: number): b
 
 /** An endpoint without a row. */
 export const computed = (net: number, address: number): EndpointRow => ({
-  ...{ net, address, mac: defaultMac(address), freeMac: '', boundAt: '', machine: '', port: '', reservedAt: '' },
+  ...{ net, address, mac: defaultMac(address), freeMac: '', boundAt: '', machine: '', port: '', keptPort: '' },
+  reservedAt: '',
 })
 
 export function readMacField(text: string): string {
@@ -136,13 +161,19 @@ export function readMacField(text: string): string {
   return read.mac
 }
 
-/** Of another network than `net`. @throws ApiError 409 naming who has declared the device */
+/** @throws ApiError 409 when the device is named for, or kept by, an endpoint or machine of another network than `net` */
 export function checkPort(tx: Db, port: string, net: number): void {
-  const endpoint = queries(tx).endpointOnPort.get({ port, net })
-  const claim = endpoint === undefined ? routedQueries(tx).claimOnPort.get({ port }) : undefined
-  const machine = endpoint?.machine ?? claim?.machine
-  if (machine === undefined) return
-  throw conflict('PORT_TAKEN', `port: ${port} is declared by machine ${machine} for another network`)
+  if (port === '') return
+  const own = net > 0 ? { port, net } : { port, net: 0 }
+  const endpoint = queries(tx).endpointOnPort.get(own) ?? placeQueries(tx).endpointKeeping.get(own)
+  const claim = routedQueries(tx).claimOnPort.get({ port }) ?? placeQueries(tx).claimKeeping.get({ port, own: 0 })
+  const machine = endpoint?.machine || (endpoint === undefined ? claim?.machine : '')
+  const user = machine ? `machine ${machine}` : endpoint && `endpoint ${endpointId(endpoint.net, endpoint.address)}`
+  if (user)
+    throw conflict(
+      'PORT_TAKEN',
+      `port: ${port} is declared by ${user} for another network; change its port, or detach it first`,
+    )
 }
 
 function bind(tx: Db, network: NetworkRow, wanted: Attachment, now: string): EndpointRow {
@@ -165,21 +196,20 @@ function bind(tx: Db, network: NetworkRow, wanted: Attachment, now: string): End
   return row
 }
 
-/** Nobody's becomes the machine's that names it, with the device that it names. */
+/** Nobody's becomes the machine's that names it. One without a named device gets the one that is named. */
 function rebind(tx: Db, held: EndpointRow, { mac = held.mac, machine, port }: Attachment): EndpointRow {
   const which = `endpoint ${endpointId(held.net, held.address)} (${ipText(held.address)})`
   if (mac !== held.mac) throw conflict('BOUND', `${which} is bound to ${held.mac}; change its MAC, or detach it first`)
-  if (machine === '') return held
-  if (held.machine !== '' && held.machine !== machine) {
+  if (machine !== '' && held.machine !== '' && held.machine !== machine) {
     throw conflict('BOUND', `${which} is used by machine ${held.machine}; detach that first`)
   }
   if (port !== '' && held.port !== '' && port !== held.port) {
-    throw conflict('BOUND', `${which} is declared on ${held.port}; detach machine ${held.machine} first`)
+    throw conflict('BOUND', `${which} is declared on ${held.port}; change its port, or detach it first`)
   }
-  checkPort(tx, port, held.net)
+  if (machine === '' && (port === '' || port === held.port)) return held
   // A suspended tenant's machines get nothing new.
   if (held.machine === '') admit(tx, queries(tx).networkNumbered.get({ net: held.net })?.tenantId, 'endpoints', 0)
-  const row = { ...held, machine, port: port || held.port }
+  const row = { ...(port === '' ? held : nameDevice(tx, held, port)), machine: machine || held.machine }
   put(tx, row)
   return row
 }

@@ -11,6 +11,14 @@ export const events = {
   'endpoint.attached': Endpoint,
   'endpoint.detached': Endpoint,
   'endpoint.updated': Endpoint,
+  'endpoint.moved': Type.Object({
+    mac: Type.String(),
+    ip: Type.String(),
+    network_id: Type.Optional(Type.String()),
+    endpoint_id: Type.Optional(Type.String()),
+    old_port: Type.String({ description: 'empty when the device went while no agent ran' }),
+    new_port: Type.String(),
+  }),
   'endpoint.violation': Type.Object({
     mac: Type.String(),
     port: Type.String(),

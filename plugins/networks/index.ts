@@ -5,14 +5,19 @@
  * step. What the kernel refuses never was.
  */
 import { defineArea } from '../../core/area.ts'
-import { checks } from '../../core/config.ts'
+import { checks, splitList } from '../../core/config.ts'
 import { tellViolations } from '../../core/violations.ts'
 import { desired } from './desired.ts'
 import { events } from './events.ts'
+import { whyNotServices } from './guests.ts'
 import { holdings } from './holdings.ts'
+import { followPorts } from './places.ts'
+import { warnOfRoaming } from './roaming.ts'
 import { routes } from './routes.ts'
-import { INSIDE, POSTROUTING, SNAT, skeleton, UPLINKS } from './skeleton.ts'
+import { GATEWAYS, GUESTS, INPUT, INSIDE, OWN_GATEWAYS, POSTROUTING, SNAT, skeleton, UPLINKS } from './skeleton.ts'
 import { violation } from './violation.ts'
+
+const PORTS = ['roam', 'sticky', 'named']
 
 export default defineArea(import.meta.url, {
   name: 'networks',
@@ -35,11 +40,30 @@ export default defineArea(import.meta.url, {
       effective: 'now',
       summary: 'most routed ranges on this node',
     },
+    guest_services: {
+      default: '',
+      check: (text) => whyNotServices(splitList(text)),
+      effective: 'now',
+      summary:
+        'what machines in private networks may reach of the node besides DNS, DHCP and ping: tcp/22, udp/123; or all',
+    },
+    endpoint_ports: {
+      default: 'roam',
+      check: (text) => (PORTS.includes(text) ? undefined : `must be one of ${PORTS.join(', ')}`),
+      effective: 'now',
+      summary:
+        'who may send as an endpoint whose port is not named: roam (the first device, or the next one when that has gone), sticky (the first device), named (nobody)',
+    },
   },
-  rendersFrom: ['uplink'],
-  nft: { skeleton, chains: [POSTROUTING], sets: [SNAT, INSIDE, UPLINKS] },
+  rendersFrom: ['uplink', 'endpoint_ports', 'api_allowed_ips', 'guest_services'],
+  nft: { skeleton, chains: [POSTROUTING, INPUT, GUESTS], sets: [SNAT, INSIDE, UPLINKS, GATEWAYS, OWN_GATEWAYS] },
   desired,
   holdings,
   routes,
-  start: async (context) => tellViolations(context, violation),
+  async start(context) {
+    const stops = [tellViolations(context, violation), followPorts(context), warnOfRoaming(context)]
+    return async () => {
+      for (const stop of stops.reverse()) await stop()
+    }
+  },
 })

@@ -2,11 +2,24 @@
  * What networks offer to other areas, inside their transaction: NICs of machines (an endpoint, a public address, or both,
  * taken as one and given back as one), and who is who.
  */
+
 import type { Change, Db, EventDraft, Ref } from '../../core/area.ts'
 import { badRequest, notFound } from '../../core/errors.ts'
+import { bindingKey } from '../../dataplane/bpf/port/entries.ts'
+import { ROUTED_NET_BASE } from '../../dataplane/numbers.ts'
 import { claim, type Holder, readPublicIp, told, unclaim } from './claims.ts'
-import { bindEndpoint, checkPort, endpointWithMac, freeEndpoint, readAttachment } from './endpoints.ts'
+import { claimRef } from './desired.ts'
+import {
+  bindEndpoint,
+  changePort,
+  checkPort,
+  endpointWithMac,
+  freeEndpoint,
+  readAttachment,
+  readMacField,
+} from './endpoints.ts'
 import { certain, ipText } from './ipv4.ts'
+import { placeQueries } from './place-queries.ts'
 import { queries } from './queries.ts'
 import { routedQueries } from './routed-queries.ts'
 import type { Endpoint, Network, Nic, NicInput } from './schemas.ts'
@@ -16,7 +29,7 @@ import { endpointId, toEndpoint, toNetwork } from './views.ts'
 export { type Carried, carried, carriedBy, carriedOn } from './carried.ts'
 export { readRef } from './desired.ts'
 export { type TenantAddress, tenantAddressPage, tenantNetworkPage } from './pages.ts'
-export { type Endpoint, Network, Nic, NicInput, RoutedAddress } from './schemas.ts'
+export { AnyPort, type Endpoint, Network, Nic, NicInput, RoutedAddress } from './schemas.ts'
 export {
   type BoundEndpoint,
   boundEndpoint,
@@ -59,6 +72,31 @@ export function attachNic(tx: Db, machine: string, input: NicInput, now: string)
   }
 }
 
+/**
+ * Names the device of a machine's NIC in the place of any other; '' names none. `mac` says which NIC, where there are several.
+ * @throws ApiError 404 for a machine without such a NIC; 400 when it has several; 409 for a device of another network
+ */
+export function changeNicPort(tx: Db, machine: string, { port, mac }: { port: string; mac?: string }): Change<Nic> {
+  const wanted = mac === undefined || mac === '' ? undefined : readMacField(mac)
+  const isMeant = (it: { mac: string }) => wanted === undefined || it.mac === wanted
+  const bound = queries(tx).endpointsOfMachine.all({ machine }).filter(isMeant)
+  const claims = routedQueries(tx).claimsOfMachine.all({ machine })
+  const alone = claims.filter((row) => row.net === 0 && isMeant(row))
+  if (bound.length + alone.length > 1)
+    throw badRequest(`mac: machine ${machine} has several NICs; say which by its MAC`)
+  const [row, claim] = [bound[0], alone[0]]
+  if (row !== undefined) {
+    const network = networkOf(tx, row)
+    const { touch, events } = changePort(tx, network, endpointId(row.net, row.address), port)
+    const now = certain(queries(tx).endpoint.get({ net: row.net, address: row.address }))
+    return { result: toNic(network, now, publicOf(tx, now)), touch, events }
+  }
+  if (claim === undefined) throw notFound('NIC', wanted ?? `of machine ${machine}`)
+  if (port !== claim.port && port !== claim.keptPort) checkPort(tx, port, 0)
+  placeQueries(tx).setPorts.run({ ip: claim.ip, port, keptPort: '' })
+  return { result: toNic(undefined, undefined, { ...claim, port }), touch: [claimRef(claim.ip)], events: [] }
+}
+
 /** Gives back everything that a machine has. */
 export function detachNics(tx: Db, machine: string): Change<Nic[]> {
   const nics = nicsOf(tx, machine)
@@ -87,13 +125,31 @@ export function nicsOf(db: Db, machine: string): Nic[] {
   ]
 }
 
+/** A NIC of a machine, and what the data plane knows it by: the number of its net and the key of its binding. */
+export interface PlacedNic {
+  machine: string
+  nic: Nic
+  net: number
+  binding: string
+}
+
 /** What machines have of a tenant: by network and address, then public addresses alone. '' is the operator. */
-export function nicsOfTenant(db: Db, tenant: string): { machine: string; nic: Nic }[] {
+export function nicsOfTenant(db: Db, tenant: string): PlacedNic[] {
   const bound = queries(db).endpointsOfTenant.all({ tenant })
   const alone = routedQueries(db).claimsAloneOf.all({ tenant })
   return [
-    ...bound.map((row) => ({ machine: row.machine, nic: toNic(networkOf(db, row), row, publicOf(db, row)) })),
-    ...alone.map((row) => ({ machine: row.machine, nic: toNic(undefined, undefined, row) })),
+    ...bound.map((row) => ({
+      machine: row.machine,
+      nic: toNic(networkOf(db, row), row, publicOf(db, row)),
+      net: row.net,
+      binding: bindingKey('networks', row.net, ipText(row.address)),
+    })),
+    ...alone.map((row) => ({
+      machine: row.machine,
+      nic: toNic(undefined, undefined, row),
+      net: ROUTED_NET_BASE + row.own,
+      binding: bindingKey('networks', ROUTED_NET_BASE + row.own, ipText(row.ip)),
+    })),
   ]
 }
 

@@ -230,6 +230,7 @@ export const queries = prepared((db) => ({
         boundAt: sql`excluded.bound_at`,
         machine: sql`excluded.machine`,
         port: sql`excluded.port`,
+        keptPort: sql`excluded.kept_port`,
         reservedAt: sql`excluded.reserved_at`,
       },
     })

@@ -218,7 +218,12 @@ export const routedQueries = prepared((db) => ({
   /** The NIC has lost its endpoint and keeps the public address. */
   standAlone: db
     .update(claims)
-    .set({ net: 0, address: 0, ...everyColumn<Pick<ClaimRow, 'mac' | 'own' | 'port'>>({ mac: 0, own: 0, port: 0 }) })
+    .set({
+      net: 0,
+      address: 0,
+      keptPort: '',
+      ...everyColumn<Pick<ClaimRow, 'mac' | 'own' | 'port'>>({ mac: 0, own: 0, port: 0 }),
+    })
     .where(ofIp)
     .prepare(),
   removeClaim: db.delete(claims).where(ofIp).prepare(),

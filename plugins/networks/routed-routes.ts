@@ -1,8 +1,8 @@
 /** REST of routed public addresses. */
-import { networkInterfaces } from 'node:os'
 import type { TypedApp } from '../../core/area.ts'
 import { sendList } from '../../core/transport/list.ts'
 import { carryOut } from '../../core/transport/mutation.ts'
+import { addressesOf } from '../../dataplane/devices.ts'
 import { ROUTED_GATEWAY } from './desired.ts'
 import { addressPage } from './pages.ts'
 import { createRange, deleteRange, rangeInPath, rangeWithCidr } from './ranges.ts'
@@ -42,7 +42,7 @@ export function routedRoutes(app: TypedApp, newId: () => string): void {
     '/routed-addresses',
     { schema: { summary: 'Add a routed range', body: schema.RangeInput, response: { 201: schema.RangeCreated } } },
     async (request, reply) => {
-      const own = Object.values(networkInterfaces()).flatMap((list) => list?.map(({ address }) => address) ?? [])
+      const own = await addressesOf(app.agent.plane.devices)
       const creation = { id: newId(), own, max: config.int('max_routed_ranges') }
       const created = await carryOut(request, reply, AREA, (tx) => createRange(tx, request.body, creation))
       return reply.code(201).send(created)

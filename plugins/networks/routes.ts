@@ -4,6 +4,7 @@ import type { Db, TypedApp } from '../../core/area.ts'
 import { sendOne } from '../../core/transport/etag.ts'
 import { sendList } from '../../core/transport/list.ts'
 import { carryOut } from '../../core/transport/mutation.ts'
+import { awaitedDevices, waitingFor } from '../../core/waiting.ts'
 import { endpointRoutes } from './endpoint-routes.ts'
 import { queries } from './queries.ts'
 import { routedRoutes } from './routed-routes.ts'
@@ -19,7 +20,12 @@ const networkId = ({ params }: { params: unknown }): string => (params as { id: 
 const oneNetwork = (id: string) => (db: Db) => ({ network: toNetwork(findNetwork(db, id)) })
 
 export function routes(app: TypedApp): void {
-  const { config, now, states, store } = app.agent
+  const { config, now, plane, states, store } = app.agent
+  /** What comes back to the machines by an uplink that is not there is not forwarded yet. */
+  const told = <T extends { network: schema.Network }>(answer: T) => {
+    const device = answer.network.host_gateway.enabled ? config.text('uplink') : undefined
+    return { ...answer, ...waitingFor(awaitedDevices(plane, AREA), device) }
+  }
   /** DHCP can be asked for once an area of that name is there and on. */
   const services = (): Services => ({
     uplink: config.text('uplink') !== '',
@@ -42,7 +48,7 @@ export function routes(app: TypedApp): void {
     async (request, reply) => {
       const creation = { id: newId('net'), now: now().toISOString(), max: config.int('max_networks'), ...services() }
       const created = await carryOut(request, reply, AREA, (tx) => createNetwork(tx, request.body, creation))
-      return reply.code(201).send(created)
+      return reply.code(201).send(told(created))
     },
   )
   app.get(
@@ -67,10 +73,10 @@ export function routes(app: TypedApp): void {
         response: { 200: schema.NetworkUpdated },
       },
     },
-    (request, reply) => {
+    async (request, reply) => {
       const id = networkId(request)
       const change = (tx: Db) => setHostGateway(tx, id, request.body, services())
-      return carryOut(request, reply, AREA, change, oneNetwork(id))
+      return told(await carryOut(request, reply, AREA, change, oneNetwork(id)))
     },
   )
   app.delete(

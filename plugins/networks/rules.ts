@@ -149,8 +149,8 @@ function readGateway(text: string | undefined, block: Block): number {
 }
 
 function checkRoom(tx: Db, block: Block, tenantId: string, max: number): void {
-  const pool = overlapping(tx, tenantId, blockText(block))
-  if (pool) throw badRequest(`cidr: overlaps pool ${pool.id} (${pool.name}, ${pool.subnet})`)
+  const taken = overlapping(tx, tenantId, blockText(block))
+  if (taken) throw badRequest(`cidr: overlaps ${taken}`)
   const range = routedQueries(tx).rangeFrom.get({ ip: block.first })
   if (range && range.first <= block.last) {
     throw conflict('OVERLAP', `cidr: overlaps the routed addresses ${blockText(range)}`)

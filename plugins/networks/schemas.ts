@@ -1,5 +1,6 @@
 import { type Static, Type } from 'typebox'
 import { AddressText, FreeText, InterfaceName, Name, StringEnum, TenantId, Timestamp } from '../../core/schemas.ts'
+import { Waiting } from '../../core/waiting.ts'
 
 const Flag = Type.Optional(Type.Boolean())
 
@@ -27,8 +28,8 @@ export const Network = Type.Object({
 })
 export const NetworkList = Type.Object({ networks: Type.Array(Network) })
 export const OneNetwork = Type.Object({ network: Network })
-export const NetworkCreated = Type.Object({ status: StringEnum(['created']), network: Network })
-export const NetworkUpdated = Type.Object({ status: StringEnum(['updated']), network: Network })
+export const NetworkCreated = Type.Object({ status: StringEnum(['created']), network: Network, pending: Waiting })
+export const NetworkUpdated = Type.Object({ status: StringEnum(['updated']), network: Network, pending: Waiting })
 export const NetworkDeleted = Type.Object({ status: StringEnum(['deleted']), id: Type.String() })
 
 export const Endpoint = Type.Object({
@@ -38,12 +39,23 @@ export const Endpoint = Type.Object({
   mac: Type.String(),
   state: StringEnum(['free', 'bound']),
   bound_at: Type.Optional(Timestamp),
+  port: Type.Optional(Type.String({ description: 'the device that is named: no other may send as the endpoint' })),
+  kept_port: Type.Optional(
+    Type.String({ description: 'the first device that sent as the endpoint, while endpoint_ports is sticky' }),
+  ),
 })
 export const EndpointList = Type.Object({ endpoints: Type.Array(Endpoint) })
 export const EndpointQuery = Type.Object({ mac: Type.Optional(AddressText) })
-export const AttachInput = Type.Object({ ip: Type.Optional(AddressText), mac: Type.Optional(AddressText) })
+/** Empty: none is named, and none is kept. */
+export const AnyPort = Type.Union([Type.Literal(''), InterfaceName])
+export const AttachInput = Type.Object({
+  ip: Type.Optional(AddressText),
+  mac: Type.Optional(AddressText),
+  port: Type.Optional(InterfaceName),
+})
 export const Attached = Type.Object({ status: StringEnum(['attached']), endpoint: Endpoint })
-export const MacInput = Type.Object({ mac: AddressText })
+export const MacInput = Type.Object({ mac: AddressText, port: Type.Optional(AnyPort) })
+export const PortInput = Type.Object({ port: AnyPort })
 export const EndpointUpdated = Type.Object({ status: StringEnum(['updated']), endpoint: Endpoint })
 export const Detached = Type.Object({ status: StringEnum(['detached']), endpoint: Endpoint })
 
@@ -103,6 +115,7 @@ export const Nic = Type.Object({
 })
 
 export type NetworkInput = Static<typeof NetworkInput>
+export type MacInput = Static<typeof MacInput>
 export type GatewayInput = Static<typeof GatewayInput>
 export type Network = Static<typeof Network>
 export type Endpoint = Static<typeof Endpoint>

@@ -44,8 +44,10 @@ export const endpoints = sqliteTable(
     boundAt: text('bound_at').notNull().default(''),
     /** Name of the machine that it was attached for; '' = none. */
     machine: text().notNull().default(''),
-    /** The device that its frames must come in by; '' = the first one that they come in by. */
+    /** The device that its frames must come in by; '' = none is named. */
     port: text().notNull().default(''),
+    /** Without one, with `endpoint_ports` sticky: the first device that its frames came in by. */
+    keptPort: text('kept_port').notNull().default(''),
     /** Since when it has been reserved for its MAC; '' = it is not. Ends with the binding, or the MAC. */
     reservedAt: text('reserved_at').notNull().default(''),
   },
@@ -56,6 +58,8 @@ export const endpoints = sqliteTable(
     index('networks_endpoints_machine').on(table.machine, table.net, table.address).where(sql`machine <> ''`),
     index('networks_endpoints_bound').on(table.net, table.address).where(sql`bound_at <> ''`),
     index('networks_endpoints_port').on(table.port).where(sql`port <> ''`),
+    index('networks_endpoints_kept').on(table.keptPort).where(sql`kept_port <> ''`),
+    index('networks_endpoints_unnamed').on(table.net).where(sql`bound_at <> '' and port = ''`),
     index('networks_endpoints_reserved').on(table.net, table.address).where(sql`reserved_at <> ''`),
   ],
 )
@@ -93,6 +97,8 @@ export const claims = sqliteTable(
     mac: text().notNull().default(''),
     own: integer().notNull().default(0),
     port: text().notNull().default(''),
+    /** As of an endpoint. */
+    keptPort: text('kept_port').notNull().default(''),
   },
   (table) => [
     uniqueIndex('networks_claims_endpoint').on(table.net, table.address).where(sql`net > 0`),
@@ -100,6 +106,7 @@ export const claims = sqliteTable(
     index('networks_claims_machine').on(table.machine, table.ip),
     index('networks_claims_mac').on(table.mac).where(sql`mac <> ''`),
     index('networks_claims_port').on(table.port).where(sql`port <> ''`),
+    index('networks_claims_kept').on(table.keptPort).where(sql`kept_port <> ''`),
   ],
 )
 

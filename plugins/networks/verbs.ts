@@ -97,8 +97,9 @@ const ofEndpoints: readonly Verb[] = [
       const { mac } = options
       const query = mac === undefined ? '' : path`?mac=${String(mac)}`
       const answer = await call<{ endpoints: Endpoint[] }>('GET', `${list}${query}`)
-      const rows = answer.endpoints.map((it) => [it.id, it.ip, it.mac, it.state, it.bound_at])
-      print(answer, rows.length === 0 ? 'no endpoints' : columns([['ID', 'IP', 'MAC', 'STATE', 'SINCE'], ...rows]))
+      const rows = answer.endpoints.map((it) => [it.id, it.ip, it.mac, it.state, it.bound_at, it.port ?? it.kept_port])
+      const head = ['ID', 'IP', 'MAC', 'STATE', 'SINCE', 'PORT']
+      print(answer, rows.length === 0 ? 'no endpoints' : columns([head, ...rows]))
     },
   },
   {
@@ -109,6 +110,7 @@ const ofEndpoints: readonly Verb[] = [
     options: [
       { flags: '--ip <address>', summary: 'default: the next free one' },
       { flags: '--mac <mac>', summary: 'default: the one that the endpoint has' },
+      { flags: '--port <device>', summary: 'the only device that may send as it; default: as endpoint_ports says' },
     ],
     async run({ call, argument, options, print }) {
       const target = path`/api/v1/networks/${argument('network')}/attach`
@@ -132,9 +134,21 @@ const ofEndpoints: readonly Verb[] = [
     summary: 'change the MAC of an endpoint; a bound one moves to it in one step',
     example: 'networks mac net-3f9c2a71b0de ep-00010a000005 02:00:00:00:00:07',
     arguments: [NETWORK, ENDPOINT, { name: 'mac', summary: 'the new MAC' }],
-    async run({ call, argument, print }) {
+    options: [{ flags: '--port <device>', summary: 'also name another device; empty: none' }],
+    async run({ call, argument, options, print }) {
       const target = path`/api/v1/networks/${argument('network')}/endpoints/${argument('endpoint')}/mac`
-      const answer = await call<{ endpoint: Endpoint }>('PUT', target, { mac: argument('mac') })
+      const answer = await call<{ endpoint: Endpoint }>('PUT', target, { mac: argument('mac'), ...options })
+      print(answer, endpointText(answer.endpoint))
+    },
+  },
+  {
+    path: 'networks port',
+    summary: 'name the device that alone may send as an endpoint; without a device, name none',
+    example: 'networks port net-3f9c2a71b0de ep-00010a000005 tap7',
+    arguments: [NETWORK, ENDPOINT, { name: 'device', summary: 'a port of br-work, there or not', optional: true }],
+    async run({ call, argument, print }) {
+      const target = path`/api/v1/networks/${argument('network')}/endpoints/${argument('endpoint')}/port`
+      const answer = await call<{ endpoint: Endpoint }>('PUT', target, { port: argument('device') })
       print(answer, endpointText(answer.endpoint))
     },
   },
@@ -188,6 +202,6 @@ function option({ host_gateway: { enabled, snat, dhcp } }: Network): string {
   return parts.join(', ')
 }
 
-function endpointText({ ip, mac, state }: Endpoint): string {
-  return `${ip} is ${state}${state === 'bound' ? ` to ${mac}` : ''}`
+function endpointText({ ip, mac, state, port }: Endpoint): string {
+  return `${ip} is ${state}${state === 'bound' ? ` to ${mac}` : ''}${port ? ` on ${port}` : ''}`
 }

@@ -23,6 +23,8 @@ export function toEndpoint(networkId: string, row: EndpointRow): Endpoint {
     ip: ipText(row.address),
     mac: row.mac,
     ...(row.boundAt === '' ? { state: 'free' } : { state: 'bound', bound_at: row.boundAt }),
+    ...(row.port && { port: row.port }),
+    ...(row.keptPort && { kept_port: row.keptPort }),
   }
 }
 

@@ -33,7 +33,8 @@ export function docsRoute(app: TypedApp): void {
     },
     (request, reply) => {
       const { format = 'json' } = request.query
-      const text = made.get(format) ?? JSON.stringify(make[format]())
+      // In lines: tools that find something in a document repeat the line.
+      const text = made.get(format) ?? JSON.stringify(make[format](), undefined, format === 'json' ? 0 : 1)
       made.set(format, text)
       // Text is sent as it is, and a handler that returns the reply has answered; Fastify's types know neither.
       return reply.type('application/json; charset=utf-8').send(text as never) as never
@@ -59,6 +60,12 @@ export function operations(agent: Pick<Agent, 'routes' | 'states'>): Operation[]
   }))
 }
 
+/** What is made is 201 where it can be; a route that can only refuse has nothing else to tell. */
+function usual(method: string, declared: readonly number[]): number {
+  if (method === 'POST' && declared.includes(201)) return 201
+  return declared.find((code) => code >= 200 && code < 300) ?? declared[0] ?? 200
+}
+
 function describe(states: Agent['states'], route: RouteOptions): Operation[] {
   if (!route.url.startsWith(`${BASE}/`)) return []
   const path = route.url.slice(BASE.length)
@@ -74,7 +81,7 @@ function describe(states: Agent['states'], route: RouteOptions): Operation[] {
       summary: schema.summary ?? '',
       auth: config.public ? 'none' : config.access === 'tenant' ? 'tenant' : 'token',
       feature: planGate(method, path)?.title ?? null,
-      success: success.find((code) => code >= 200 && code < 300) ?? 200,
+      success: usual(method, success),
       schema,
       strict: config.strict === true,
       personal: config.personal === true,

@@ -2,7 +2,7 @@
  * The node itself: health, status, licence, metrics, the documents about the API, the public key of the certificate.
  * Owns no kernel object and no table. Health and documents answer without a credential and tell nothing about the node.
  */
-import { stateOf } from '../../core/agent-state.ts'
+import { amiss, stateOf } from '../../core/agent-state.ts'
 import { defineArea } from '../../core/area.ts'
 import { LicenceShown } from '../../core/licence/schema.ts'
 import { sendOne } from '../../core/transport/etag.ts'
@@ -27,6 +27,7 @@ export default defineArea(import.meta.url, {
       '/status',
       { config: { volatile: true }, schema: { summary: 'State, version, acceleration', response: { 200: Status } } },
       () => ({
+        ...(amiss(agent).length > 0 && { warnings: amiss(agent) }),
         status: stateOf(agent),
         version: agent.version,
         uptime: uptime(),

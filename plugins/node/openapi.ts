@@ -37,7 +37,7 @@ export function openApi(version: string, operations: readonly Operation[]): obje
     info: {
       title: 'stratum-node',
       version,
-      description: 'REST API of a network node. Its event stream is described by `?format=asyncapi` of this path.',
+      description: ABOUT,
     },
     servers: [{ url: '/', description: 'This node.' }],
     tags: [...new Set(operations.map(({ area }) => area))].map((name) => ({ name })),
@@ -57,6 +57,11 @@ export function openApi(version: string, operations: readonly Operation[]): obje
     },
   }
 }
+
+const ABOUT = `REST API of a network node. Its event stream is described by \`?format=asyncapi\` of this path.
+
+A field that a schema lists as required is in every answer; where it has no value it is empty: "", 0, false, [] or {}.
+Any other field is left out where it has no value. No field is null, except \`feature\` in the index of this path.`
 
 const PARAMETERS = {
   XNode: {

@@ -9,7 +9,12 @@ export const HEADERS = {
   'X-Event-Id': count('Id of the last event of this change, in the event stream.'),
   'X-Ignored-Fields': text('Keys of the body that this route does not know, comma-separated.'),
   ETag: text('Names the state that was read, for If-Match and If-None-Match.'),
-  'RateLimit-Limit': count('Requests that may come at once from this source address.'),
+  'RateLimit-Policy': text(
+    'The rate limit of this source address: `q` requests in a window of `w` seconds, of which `burst` may come at once.',
+  ),
+  'RateLimit-Limit': count(
+    'Requests that may come at once from this source address: the `burst` of RateLimit-Policy, not its `q`.',
+  ),
   'RateLimit-Remaining': count('Requests that are left of them.'),
   'RateLimit-Reset': count('Seconds until all of them may come again.'),
   'Retry-After': count('Seconds after which it is worth trying again.'),
@@ -17,7 +22,13 @@ export const HEADERS = {
 export type HeaderName = keyof typeof HEADERS
 
 /** Sent with every answer over the network. */
-const ALWAYS: readonly HeaderName[] = ['X-Request-Id', 'RateLimit-Limit', 'RateLimit-Remaining', 'RateLimit-Reset']
+const ALWAYS: readonly HeaderName[] = [
+  'X-Request-Id',
+  'RateLimit-Policy',
+  'RateLimit-Limit',
+  'RateLimit-Remaining',
+  'RateLimit-Reset',
+]
 
 /** What the answers to `operation` carry; `success` says whether to a 2xx. */
 export function headersOf(operation: Operation, success: boolean): HeaderName[] {

@@ -7,6 +7,7 @@ export const Status = Type.Object({
   status: StringEnum(['running', 'degraded']),
   version: Type.String(),
   uptime: Type.String(),
+  warnings: Type.Optional(Type.Array(Type.String(), { description: 'why it is degraded' })),
   acceleration: Type.Object({
     mode: StringEnum(['xdp-native', 'xdp-generic', 'tc', 'none']),
     summary: Type.String(),

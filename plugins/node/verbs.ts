@@ -9,13 +9,14 @@ export const verbs: readonly Verb[] = [
     example: 'status',
     async run({ call, print }) {
       const answer = await call<Static<typeof Status>>('GET', '/api/v1/status')
-      const { status, version, uptime, acceleration } = answer
+      const { status, version, uptime, warnings = [], acceleration } = answer
       print(
         answer,
         columns([
           ['status', status],
           ['version', version],
           ['uptime', uptime],
+          ...warnings.map((warning) => ['warning', warning]),
           ['acceleration', `${acceleration.mode}: ${acceleration.summary}`],
         ]),
       )

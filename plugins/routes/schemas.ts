@@ -27,7 +27,13 @@ export const Route = Type.Object({
   table: Type.Integer({ description: '0: the main table' }),
 })
 export const RouteQuery = Type.Object({
-  table: Type.Optional(Type.String({ pattern: '^(0|[1-9][0-9]{0,9})$', description: '0: the main table' })),
+  table: Type.Optional(
+    Type.String({
+      title: 'the number of a routing table',
+      pattern: '^(0|[1-9][0-9]{0,9})$',
+      description: '0: the main table',
+    }),
+  ),
 })
 export const RouteList = Type.Object({ routes: Type.Array(Route) })
 export const RouteCreated = Type.Object({ status: StringEnum(['created']), route: Route })

@@ -16,7 +16,7 @@ import { routes } from './routes.ts'
 export default defineArea(import.meta.url, {
   name: 'tenants',
   prefixes: ['/tenant'],
-  needs: ['networks'],
+  needs: ['networks', 'compute'],
   events,
   config: {
     max_tenants: {

@@ -1,6 +1,7 @@
 import { type Static, type TSchema, Type } from 'typebox'
 import { Name, StringEnum, Timestamp } from '../../core/schemas.ts'
 import { RESOURCES, type Resource } from '../../core/tenancy.ts'
+import { SeenMachine } from '../compute/offers.ts'
 import { Network, RoutedAddress } from '../networks/offers.ts'
 
 const perResource = <T extends TSchema>(schema: T) =>
@@ -41,7 +42,13 @@ export const QuotaUpdated = Type.Object({ status: StringEnum(['updated']), quota
 
 export const KeyInput = Type.Object({
   label: Name,
-  expires_at: Type.Optional(Type.String({ pattern: '^[ -~]{0,40}$', description: 'RFC 3339' })),
+  expires_at: Type.Optional(
+    Type.String({
+      title: 'a time such as 2030-01-31T12:00:00Z (RFC 3339)',
+      pattern: '^[ -~]{0,40}$',
+      description: 'RFC 3339',
+    }),
+  ),
 })
 export const Key = Type.Object({
   id: Type.String(),
@@ -63,6 +70,8 @@ export const KeyRevoked = Type.Object({ status: StringEnum(['revoked']), id: Typ
 
 export const NetworkList = Type.Object({ networks: Type.Array(Network) })
 export const AddressList = Type.Object({ addresses: Type.Array(RoutedAddress) })
+export const MachineList = Type.Object({ machines: Type.Array(SeenMachine) })
+export const OneMachine = Type.Object({ machine: SeenMachine })
 export const OneUsage = Type.Object({ usage: Usage })
 /** Of routes that no agent answers yet; it is what they answer to nobody. */
 export const Nothing = Type.Object({})

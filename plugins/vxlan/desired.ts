@@ -1,10 +1,10 @@
 /** Rows → devices, forwarding entries, ports of br-work, and who may send to the tunnels. Pure. */
 import type { Db, Desired, Ref } from '../../core/area.ts'
-import { type Overlay, overlay } from '../../dataplane/bpf/port/entries.ts'
+import { type Overlay, overlay, type Peer, peer } from '../../dataplane/bpf/port/entries.ts'
 import type { Chain, Entry, SetElement } from '../../dataplane/entry.ts'
 import { forwarding, type LinkEntry, link } from '../../dataplane/netlink/entries.ts'
 import { type Prefix, parsePrefix } from '../../dataplane/nft/text.ts'
-import { NET_MAX, WORK_BRIDGE } from '../../dataplane/numbers.ts'
+import { NET_MAX, STAMP, STAMP_MASK, STAMP_OUTSIDE, WORK_BRIDGE } from '../../dataplane/numbers.ts'
 import { opening } from '../firewall/offers.ts'
 import { type Carried, carried, carriedBy } from '../networks/offers.ts'
 import { everyPeer, queries } from './queries.ts'
@@ -12,12 +12,15 @@ import { INPUT, vteps } from './skeleton.ts'
 import type { LocalRow, NetworkRow, PeerRow } from './tables.ts'
 
 const AREA = 'vxlan'
+const hex = (number: number) => `0x${(number >>> 0).toString(16).padStart(8, '0')}`
 /** IANA; D64. */
 export const VXLAN_PORT = 4789
 /** Outer headers of IP, UDP and VXLAN, and the inner Ethernet header. */
 const OVERHEAD = { 4: 50, 6: 70 }
 /** All zero: frames to many and to MACs that are not known. */
 const FLOOD = '00:00:00:00:00:00'
+/** What came in by `br-work`, by another port than an uplink: a guest's, though it may bear the address of a peer. */
+const NOT_OUTSIDE = `meta mark & ${hex(STAMP_MASK)} == ${hex(STAMP)} meta mark != ${hex(STAMP + STAMP_OUTSIDE)}`
 /** No private network has this number, and so no port. */
 const NOBODYS_NET = NET_MAX
 
@@ -45,7 +48,7 @@ export const desired: Desired = {
       if (vni !== flooded.vni) Object.assign(flooded, { vni, vteps: new Set() })
       if (!flooded.vteps.has(vtep)) yield forwards(vni, FLOOD, vtep)
       flooded.vteps.add(vtep)
-      if (mac !== '') yield forwards(vni, mac, vtep)
+      if (mac !== '') yield* towards(db, { vni, mac, vtep })
     }
   },
   one(db, id) {
@@ -61,7 +64,7 @@ export const desired: Desired = {
       case 'mac':
         return queries(db)
           .macInForce.all({ vni, mac: second })
-          .map(({ vtep }) => forwards(vni, second, vtep))
+          .flatMap((row) => towards(db, row))
       case 'vtep':
         return queries(db).vtepInForce.get({ vtep: first }) ? vtepEntries(first) : []
       default:
@@ -107,6 +110,14 @@ export const innerMtu = ({ address, mtu }: Pick<LocalRow, 'address' | 'mtu'>): n
 
 const forwards = (vni: number, mac: string, vtep: string) => forwarding(AREA, { link: deviceOf(vni), mac, vtep })
 
+/** Frames for the MAC of a peer go to its VTEP; those of open ports, which no program knows the way of, by this overlay. */
+function towards(db: Db, { vni, mac, vtep }: Pick<PeerRow, 'vni' | 'mac' | 'vtep'>): (Entry | Peer)[] {
+  const isOpen = queries(db)
+    .network.all({ vni })
+    .some((row) => joined(db, row) === 'open')
+  return [forwards(vni, mac, vtep), ...(isOpen ? [peer(AREA, deviceOf(vni), mac)] : [])]
+}
+
 function vtepEntries(vtep: string): SetElement[] {
   const prefix = certain(parsePrefix(vtep))
   return [element(prefix), opening('udp', VXLAN_PORT, prefix)]
@@ -125,6 +136,7 @@ function inputEntries(db: Db): Entry[] {
     key: `${AREA}/${INPUT}`,
     chain: INPUT,
     rules: [
+      `udp dport ${VXLAN_PORT} ${NOT_OUTSIDE} drop`,
       `udp dport ${VXLAN_PORT} ip saddr != @${vteps(4)} drop`,
       `udp dport ${VXLAN_PORT} ip6 saddr != @${vteps(6)} drop`,
     ],

@@ -23,7 +23,7 @@ export default defineArea(import.meta.url, {
   needs: ['firewall', 'networks'],
   requires: ['nft', 'netlink', 'port'],
   netlink: { owner: 207 },
-  port: ['overlay'],
+  port: ['overlay', 'peer'],
   follows: { networks: followed },
   events,
   config: {

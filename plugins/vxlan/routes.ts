@@ -80,7 +80,7 @@ export function routes(app: TypedApp): void {
       schema: {
         summary: 'Send a VXLAN network to a VTEP, and accept it from there',
         body: schema.PeerInput,
-        response: { 201: schema.PeerCreated },
+        response: { 201: schema.PeerAdded },
       },
     },
     async (request, reply) => {
@@ -93,7 +93,7 @@ export function routes(app: TypedApp): void {
   app.delete(
     '/vxlan/networks/:vni/peers/:host',
     {
-      schema: { summary: 'Remove a peer and what was learned behind it', response: { 200: schema.PeerDeleted } },
+      schema: { summary: 'Remove a peer and what was learned behind it', response: { 200: schema.PeerRemoved } },
     },
     (request, reply) =>
       carryOut(request, reply, AREA, (tx) => rules.deletePeer(tx, param(request, 'vni'), param(request, 'host'))),

@@ -69,7 +69,7 @@ export function createPeer(
   path: string,
   input: PeerInput,
   max: number,
-): Change<{ status: 'created'; vni: number; host: string }> {
+): Change<{ status: 'added'; vni: number; host: string }> {
   const [vtep, mac, host] = [readVtep(input.vtep_ip), readMac(input.mac ?? ''), input.host]
   const { vni } = findNetwork(tx, path)
   const row: PeerRow = { vni, host, mac, vtep: vtep.text }
@@ -84,7 +84,7 @@ export function createPeer(
   }
   queries(tx).addPeer.run(row)
   return {
-    result: { status: 'created', vni, host },
+    result: { status: 'added', vni, host },
     touch: peerRefs(row),
     events: [peerCreated(row)],
   }
@@ -95,7 +95,7 @@ export function deletePeer(
   tx: Db,
   path: string,
   host: string,
-): Change<{ status: 'deleted'; vni: number; host: string }> {
+): Change<{ status: 'removed'; vni: number; host: string }> {
   const vni = readVni(path)
   const row = queries(tx).peer.get({ vni, host })
   if (row === undefined) {
@@ -104,7 +104,7 @@ export function deletePeer(
   }
   queries(tx).removePeer.run({ vni, host })
   return {
-    result: { status: 'deleted', vni, host },
+    result: { status: 'removed', vni, host },
     touch: peerRefs(row),
     events: [peerDeleted(row)],
   }

@@ -4,13 +4,17 @@ import { AddressText, StringEnum } from '../../core/schemas.ts'
 /** 24 bits (RFC 7348 §5); 0 is none. */
 const Vni = Type.Integer({ minimum: 1, maximum: 16_777_215 })
 /** What an operator calls the machine behind a VTEP: a label, never looked up. */
-const Host = Type.String({ pattern: '^[A-Za-z0-9._:-]{1,253}$' })
+const Host = Type.String({ title: 'an IP address or a host name', pattern: '^[A-Za-z0-9._:-]{1,253}$' })
 
 export const NetworkInput = Type.Object({
   vni: Vni,
   subnet: Type.Optional(AddressText),
   network: Type.Optional(
-    Type.String({ pattern: '^[A-Za-z0-9._ -]{0,64}$', description: 'id or name of the private network to carry' }),
+    Type.String({
+      title: 'id or name of a private network',
+      pattern: '^[A-Za-z0-9._ -]{0,64}$',
+      description: 'id or name of the private network to carry',
+    }),
   ),
 })
 export const PeerInput = Type.Object({ host: Host, vtep_ip: AddressText, mac: Type.Optional(AddressText) })
@@ -30,8 +34,8 @@ export const NetworkCreated = Type.Object({ status: StringEnum(['created']), ...
 export const NetworkDeleted = Type.Object({ status: StringEnum(['deleted']), vni: Vni })
 
 export const PeerList = Type.Object({ vni: Vni, peers: Type.Array(Peer) })
-export const PeerCreated = Type.Object({ status: StringEnum(['created']), vni: Vni, host: Type.String() })
-export const PeerDeleted = Type.Object({ status: StringEnum(['deleted']), vni: Vni, host: Type.String() })
+export const PeerAdded = Type.Object({ status: StringEnum(['added']), vni: Vni, host: Type.String() })
+export const PeerRemoved = Type.Object({ status: StringEnum(['removed']), vni: Vni, host: Type.String() })
 
 export const ForwardingList = Type.Object({
   fdb: Type.Array(Type.Object({ mac: Type.String(), vni: Vni, vtep_ip: Type.String() })),

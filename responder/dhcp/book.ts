@@ -1,12 +1,12 @@
 /** What is served: networks, which MAC has which address, and the newest that is known of each lease. */
-import type { DhcpBinding, DhcpNetwork } from '../../dataplane/responder/entries.ts'
+import type { DhcpEntry, DhcpNetwork, DhcpRefusal } from '../../dataplane/responder/entries.ts'
 import type { LeaseEvent } from '../../dataplane/responder/protocol.ts'
 import { addressText, networkOf } from './address.ts'
 import { addressBytes, numberBytes, OPTION } from './message.ts'
 
 export interface Passage {
-  before?: DhcpNetwork | DhcpBinding
-  after?: DhcpNetwork | DhcpBinding
+  before?: DhcpEntry
+  after?: DhcpEntry
 }
 
 /** A network as answers are made of it. */
@@ -60,6 +60,8 @@ export function openBook(): Book {
   const newest = new Map<string, LeaseEvent>()
   /** Until when (Unix seconds), by network and MAC. */
   const former = new Map<string, number>()
+  /** The same as it was told; what ended with an earlier process is known by this alone. */
+  const refusals = new Map<string, number>()
 
   function unbind({ net, address, mac }: Binding, now: number): LeaseEvent {
     const text = addressText(address)
@@ -77,6 +79,7 @@ export function openBook(): Book {
       // First what goes, whatever the order of the passages: a MAC may move from one address to another.
       for (const { before, after } of read) {
         if (before?.network) networks.delete(before.network.net)
+        if (before?.refusal) refusals.delete(key(before.refusal.net, before.refusal.mac))
         if (before?.binding === undefined) continue
         const { binding } = before
         const place = key(binding.net, binding.mac)
@@ -86,6 +89,7 @@ export function openBook(): Book {
       }
       for (const { after } of read) {
         if (after?.network) networks.set(after.network.net, after.network)
+        if (after?.refusal) refusals.set(key(after.refusal.net, after.refusal.mac), after.refusal.until)
         if (after?.binding === undefined) continue
         const place = key(after.binding.net, after.binding.mac)
         bindings.set(place, after.binding)
@@ -99,7 +103,7 @@ export function openBook(): Book {
       const known = newest.get(key(net, addressText(address)))
       return known?.state === 'active' && known.mac === mac && known.expiresAt * 1000 > now ? known : undefined
     },
-    hadLease: (net, mac, now) => (former.get(key(net, mac)) ?? 0) * 1000 > now,
+    hadLease: (net, mac, now) => [former, refusals].some((ends) => (ends.get(key(net, mac)) ?? 0) * 1000 > now),
     note(event) {
       const place = key(event.net, event.address)
       const noted = { ...event, at: Math.max(event.at, (newest.get(place)?.at ?? 0) + 1) }
@@ -117,8 +121,15 @@ export function openBook(): Book {
   return book
 }
 
-function compiled(entry: DhcpNetwork | DhcpBinding | undefined): { network?: Network; binding?: Binding } | undefined {
+interface Compiled {
+  network?: Network
+  binding?: Binding
+  refusal?: DhcpRefusal
+}
+
+function compiled(entry: DhcpEntry | undefined): Compiled | undefined {
   if (entry === undefined) return undefined
+  if (entry.kind === 'dhcp_refusal') return { refusal: entry }
   if (entry.kind === 'dhcp_network') return { network: compileNetwork(entry) }
   const { net, address, mac, hostname, endedAt = 0 } = entry
   return { binding: { net, address: numberOf(address, entry.key), mac, hostname, endedAt } }

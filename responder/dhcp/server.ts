@@ -5,6 +5,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { deviceIndex, KernelError } from '../../dataplane/libc.ts'
 import type { LeaseEvent } from '../../dataplane/responder/protocol.ts'
+import { addressText } from './address.ts'
 import { answer, type Outcome } from './answer.ts'
 import { openBook, type Passage } from './book.ts'
 import { type Arrival, type Link, openLink } from './link.ts'
@@ -14,6 +15,8 @@ export type { Passage } from './book.ts'
 
 export interface DhcpOptions {
   onLease(event: LeaseEvent): void
+  /** Calls `then` when the client may be told of its lease; default: at once. See leases.ts. */
+  whenStored?(net: number, address: string, then: () => void): void
   /** Unix milliseconds. */
   now?(): number
   /** Told of what goes wrong outside of any call, such as a device that went away; repeated while it lasts. */
@@ -47,7 +50,12 @@ export interface Dhcp {
 const WATCH_MS = 1000
 const FORGET_EVERY = 600
 
-export function openDhcp({ onLease, now = Date.now, onProblem = () => {} }: DhcpOptions): Dhcp {
+export function openDhcp({
+  onLease,
+  whenStored = (_net, _address, then) => then(),
+  now = Date.now,
+  onProblem = () => {},
+}: DhcpOptions): Dhcp {
   const book = openBook()
   const links = new Map<string, Link>()
   /** Networks that are listened for, by key: their devices. */
@@ -58,10 +66,26 @@ export function openDhcp({ onLease, now = Date.now, onProblem = () => {} }: Dhcp
   }
   function arrived(link: () => Link | undefined, { bytes, net, source }: Arrival): void {
     const request = readRequest(bytes)
-    if (request === undefined) return void counts.malformed++
+    if (request === undefined) {
+      counts.malformed++
+      return
+    }
     const { what, reply, event } = answer(book, request, { net, source }, now())
     counts[what]++
     if (event) onLease(book.note(event))
+    const binding = what === 'ack' ? book.binding(net, request.mac) : undefined
+    if (reply === undefined || binding === undefined) {
+      send(link, reply)
+      return
+    }
+    const { address } = binding
+    whenStored(net, addressText(address), () => {
+      // It may have been taken from the client meanwhile, who asks again and is refused.
+      if (book.binding(net, request.mac)?.address === address) send(link, reply)
+    })
+  }
+
+  function send(link: () => Link | undefined, reply: Outcome['reply']): void {
     if (reply === undefined) return
     try {
       link()?.send(reply.bytes, reply.from, reply.to)

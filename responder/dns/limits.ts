@@ -19,6 +19,8 @@ export interface Limits {
   prefixSignatures: Rate
   /** Answers larger than 512 octets to one prefix over UDP. */
   largeAnswers: Rate
+  /** Octets of all answers to one prefix over UDP, with the headers of their packets. */
+  octets: Rate
 }
 
 /** A signature takes some 45 µs: a tenth of a core at most, each for UDP and TCP. */
@@ -26,11 +28,12 @@ export const LIMITS: Limits = {
   signatures: { rate: 2000, burst: 4000 },
   prefixSignatures: { rate: 500, burst: 2000 },
   largeAnswers: { rate: 200, burst: 1000 },
+  octets: { rate: 64 << 10, burst: 64 << 10 },
 }
 
 export interface Buckets {
-  /** Takes a token of the bucket that `key` falls into; false when it has none. */
-  take(key: number): boolean
+  /** Takes tokens, one by default, of the bucket that `key` falls into; false when it has fewer. */
+  take(key: number, tokens?: number): boolean
 }
 
 /** `now` in milliseconds, of a clock that never goes back. */
@@ -38,13 +41,13 @@ export function openBuckets({ rate, burst }: Rate, now: () => number, size = BUC
   const tokens = new Float64Array(size).fill(burst)
   const times = new Float64Array(size).fill(now())
   return {
-    take(key) {
+    take(key, wanted = 1) {
       const at = (key >>> 0) % size
       const time = now()
       const left = Math.min(burst, (tokens[at] as number) + ((time - (times[at] as number)) * rate) / 1000)
       times[at] = time
-      tokens[at] = left < 1 ? left : left - 1
-      return left >= 1
+      tokens[at] = left < wanted ? left : left - wanted
+      return left >= wanted
     },
   }
 }
@@ -57,5 +60,23 @@ export function openPrefixes(): (bytes: Uint8Array, at: number, size: number) =>
     const end = at + (size === 4 ? 3 : 7)
     for (let n = at; n < end; n++) hash = Math.imul(hash ^ (bytes[n] as number), 0x01000193)
     return (hash ^ (hash >>> 15)) >>> 0
+  }
+}
+
+/** What becomes of an answer over UDP. */
+export type Fate = 'sent' | 'truncated' | 'dropped'
+
+/**
+ * Judges answers by the octets that their prefix has got. Beyond the rate every second one is sent without content, so that who
+ * did ask comes back over TCP, and the others are dropped: whoever forges the address gets less out of us than he puts in.
+ */
+export function openMeter(octets: Rate, now: () => number): (prefix: number, size: number) => Fate {
+  const buckets = openBuckets(octets, now)
+  const turns = new Uint8Array(BUCKETS)
+  return (prefix, size) => {
+    if (buckets.take(prefix, size)) return 'sent'
+    const at = prefix % BUCKETS
+    turns[at] = 1 - (turns[at] as number)
+    return turns[at] === 1 ? 'truncated' : 'dropped'
   }
 }

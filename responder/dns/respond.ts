@@ -5,7 +5,8 @@
 import { type Answer, answer, type Parts, RCODE } from './answer.ts'
 import { TooLarge } from './body.ts'
 import { CACHED, openCache } from './cache.ts'
-import { type Limits, openBuckets, openPrefixes } from './limits.ts'
+import { type Counters, newCounters } from './counters.ts'
+import { type Limits, openBuckets, openMeter, openPrefixes } from './limits.ts'
 import { MAX_NAME } from './names.ts'
 import { isInternet, openQuery, readQuery } from './query.ts'
 import { TYPE } from './rdata.ts'
@@ -16,6 +17,9 @@ const OPT_SIZE = 11
 const MAX_UDP = 1232
 const SMALL = 512
 const MAX_TCP = 65_535
+/** Of IPv4 and UDP, which go with every answer. */
+const PACKET_HEADERS = 28
+const LOOPBACK = 127
 
 /** Of the second 16 bits of a header. */
 const QR = 0x8000
@@ -27,27 +31,6 @@ const REPEATED = 0x0110
 
 /** In front of the name in a key of the cache: view (4), type (2), DO (1). */
 const KEY_HEAD = 7
-
-export interface Counters {
-  /** Requests by what carried them. */
-  udp: number
-  tcp: number
-  /** Neither answered nor counted below: no request at all. */
-  dropped: number
-  /** Answers by return code; those that are not listed are `other`. */
-  noerror: number
-  nxdomain: number
-  refused: number
-  formerr: number
-  servfail: number
-  other: number
-  /** Sent without content, to be asked again over TCP. */
-  truncated: number
-  /** Of these and of SERVFAIL over TCP: because a limit was reached. */
-  limited: number
-  /** Answers that were not in the cache. */
-  made: number
-}
 
 export interface Request {
   bytes: Buffer
@@ -85,20 +68,10 @@ export function openResponder({ limits, now, ticks, onError, ...parts }: Respond
   const all = { udp: openBuckets(limits.signatures, ticks, 1), tcp: openBuckets(limits.signatures, ticks, 1) }
   const signatures = openBuckets(limits.prefixSignatures, ticks)
   const large = openBuckets(limits.largeAnswers, ticks)
-  const counters: Counters = {
-    udp: 0,
-    tcp: 0,
-    dropped: 0,
-    noerror: 0,
-    nxdomain: 0,
-    refused: 0,
-    formerr: 0,
-    servfail: 0,
-    other: 0,
-    truncated: 0,
-    limited: 0,
-    made: 0,
-  }
+  const meter = openMeter(limits.octets, ticks)
+  /** The question of the request at hand could be read. */
+  let understood = false
+  const counters = newCounters()
   return { respond, counters }
 
   function respond(request: Request, reply: Buffer, into: number): number {
@@ -107,8 +80,16 @@ export function openResponder({ limits, now, ticks, onError, ...parts }: Respond
       counters.dropped++
       return 0
     }
-    if (request.overTcp) counters.tcp++
-    else counters.udp++
+    understood = false
+    if (request.overTcp) {
+      counters.tcp++
+      return whole(request, reply, into)
+    }
+    counters.udp++
+    return metered(request, reply, into, whole(request, reply, into))
+  }
+
+  function whole(request: Request, reply: Buffer, into: number): number {
     try {
       return answered(request, reply, into)
     } catch (error) {
@@ -117,10 +98,23 @@ export function openResponder({ limits, now, ticks, onError, ...parts }: Respond
     }
   }
 
+  /** What goes to the node itself harms nobody else. */
+  function metered(request: Request, reply: Buffer, into: number, size: number): number {
+    const { source, sourceAt, sourceSize } = request
+    if (sourceSize === 4 && source[sourceAt] === LOOPBACK) return size
+    const fate = meter(prefixOf(source, sourceAt, sourceSize), size + PACKET_HEADERS)
+    if (fate === 'sent') return size
+    counters.limited++
+    if (fate === 'dropped' || !understood) return 0
+    counters.truncated++
+    return withoutBody(request, reply, into, RCODE.NOERROR, TC)
+  }
+
   function answered(request: Request, reply: Buffer, into: number): number {
     const { bytes, at, length } = request
     if ((bytes.readUInt16BE(at + 2) & OPCODE) !== 0) return bare(request, reply, into, RCODE.NOTIMP)
-    if (!readQuery(query, bytes, at, length)) return bare(request, reply, into, RCODE.FORMERR)
+    understood = readQuery(query, bytes, at, length)
+    if (!understood) return bare(request, reply, into, RCODE.FORMERR)
     if (query.edns && query.version !== 0) return failed(request, reply, into, RCODE.BADVERS)
     if (!isInternet(query) || query.type === TYPE.AXFR || query.type === TYPE.IXFR) {
       return failed(request, reply, into, RCODE.REFUSED)

@@ -77,7 +77,7 @@ interface Plan {
   records: { key: string; zone: string; name: string; subnet: string; record: Omit<StoredRecord, 'view'> }[]
 }
 
-const SOA_TYPES: Readonly<Record<string, number>> = TYPE
+const TYPES: ReadonlyMap<string, number> = new Map(Object.entries(TYPE))
 
 export function openZones(): Zones {
   const views = openViews()
@@ -228,7 +228,7 @@ function plannedRecord({ key, zone, name, type, ttl, value, subnet }: DnsRecord)
   // Denial proves that there are none.
   if (labelsOf(place.name).includes('*')) throw new Error(`${name} is a wildcard: these are not served`)
   if (subnet !== '') parsePrefix(subnet)
-  const code = SOA_TYPES[type] ?? 0
+  const code = TYPES.get(type) ?? 0
   return { key, ...place, subnet, record: { type: code, ttl: ttlOf(ttl), rdata: rdataOf(type, value) } }
 }
 

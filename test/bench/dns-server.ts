@@ -5,7 +5,7 @@ import type { ZonePassage } from '../../responder/dns/zones.ts'
 
 const MANY = { rate: 1e9, burst: 1e9 }
 /** What is measured comes from one address, so its share is no bound here; the buckets are asked all the same. */
-const limits = { signatures: MANY, prefixSignatures: MANY, largeAnswers: MANY }
+const limits = { signatures: MANY, prefixSignatures: MANY, largeAnswers: MANY, octets: MANY }
 const dns = openDns({ limits, onError: (error) => process.stderr.write(`${String(error)}\n`) })
 
 process.on('message', async ({ listen, apply = [] }: { listen?: DnsListener; apply?: ZonePassage[] }) => {

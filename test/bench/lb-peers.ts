@@ -18,6 +18,7 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { openAttaching } from '../../dataplane/bpf/attach/attaching.ts'
 import { ensureBpffs } from '../../dataplane/bpf/bpffs.ts'
 import { openClassifier } from '../../dataplane/bpf/firewall/open.ts'
 import type { VipEntry } from '../../dataplane/bpf/lb/entries.ts'
@@ -71,7 +72,7 @@ export async function lbPeers(report: Report): Promise<void> {
   try {
     const site = await build(scope, dir)
     await classifier.defaults.apply([{ after: { kind: 'filter_default', key: 'firewall/default', accept: true } }])
-    const { driver } = await openBalancer({ root, route, onProblem })
+    const { driver } = await openBalancer({ root, route, attaching: await openAttaching({ onProblem }), onProblem })
     ends.push(() => driver.close())
     await driver.apply([{ after: vip() }])
     await measure(site, report)

@@ -8,6 +8,7 @@ import { mkdtempSync, rmdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { openAttaching } from '../../dataplane/bpf/attach/attaching.ts'
 import { ensureBpffs } from '../../dataplane/bpf/bpffs.ts'
 import { type Codec, u32 } from '../../dataplane/bpf/codec.ts'
 import { openClassifier } from '../../dataplane/bpf/firewall/open.ts'
@@ -108,7 +109,12 @@ export async function lb(report: Report): Promise<void> {
   const route = openNetlink(NETLINK_ROUTE)
   const classifier = await openClassifier({ root, onProblem })
   await classifier.defaults.apply([{ after: { kind: 'filter_default', key: 'firewall/default', accept: true } }])
-  const { driver, sweep } = await openBalancer({ root, route, onProblem })
+  const { driver, sweep } = await openBalancer({
+    root,
+    route,
+    attaching: await openAttaching({ onProblem }),
+    onProblem,
+  })
   try {
     await driver.apply([
       { after: vip('nat', VIPS.nat, INSIDE) },

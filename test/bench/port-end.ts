@@ -7,6 +7,7 @@ import { once } from 'node:events'
 import { mkdtempSync, rmdirSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { openAttaching } from '../../dataplane/bpf/attach/attaching.ts'
 import { ensureBpffs } from '../../dataplane/bpf/bpffs.ts'
 import { binding, net } from '../../dataplane/bpf/port/entries.ts'
 import { openPorts } from '../../dataplane/bpf/port/open.ts'
@@ -102,7 +103,8 @@ async function programs(scope: Scope): Promise<Lane> {
     run: async (lines: readonly string[]) => void (await nft.run(`${lines.join('\n')}\n`)),
     list: (what: string) => nft.run(`list ${what}\n`),
   }
-  const { driver, ports } = await openPorts({ root, route, nft: beside, owners: OWNERS, onProblem })
+  const attaching = await openAttaching({ onProblem })
+  const { driver, ports } = await openPorts({ root, route, nft: beside, attaching, owners: OWNERS, onProblem })
   scope.teardown(async () => {
     await driver.close()
     await route.close()

@@ -146,7 +146,7 @@ export async function bind({ maps }: Rig, from: number, to: number): Promise<voi
   await maps.byMac.updateBatch(
     numbers.map((n) => [
       { net: NET, mac: text(station(n)) },
-      { address: address(n), home: n % 2 ? INTERFACES.receiver : INTERFACES.sender, slot: n },
+      { address: address(n), claims: 0, home: n % 2 ? INTERFACES.receiver : INTERFACES.sender, slot: n },
     ]),
   )
   await maps.netOfMac.updateBatch(numbers.map((n) => [text(station(n)), NET]))

@@ -6,6 +6,7 @@ export const KINDS = [
   'leader killed',
   'leader cut off',
   'slow line',
+  'etcd stands still',
   'disk full',
   'follower killed',
   'follower cut off',
@@ -17,6 +18,7 @@ export const KINDS = [
 export type Kind = (typeof KINDS)[number]
 
 export interface Running {
+  /** The one that it happens to, or any. */
   node: ClusterNode
   /** For people. */
   detail: string
@@ -58,6 +60,8 @@ export async function begin(world: World, kind: Kind, random: () => number): Pro
       return clockSet(world, one(nodes), one([-HOUR_MS, HOUR_MS, 24 * HOUR_MS]))
     case 'disk full':
       return full(world, one(nodes))
+    case 'etcd stands still':
+      return standingStill(nodes, random)
     case 'etcd killed':
       return etcdKilled(one(nodes))
     default:
@@ -101,6 +105,32 @@ function etcdKilled(node: ClusterNode): Running {
   if (pid === undefined) throw new Error(`${node.id} has no etcd`)
   process.kill(pid, 'SIGKILL')
   return { node, detail: '', end: async () => {} }
+}
+
+/**
+ * One after the other, at random members, for less than a second each: nobody loses the majority, but one gets what it missed and the
+ * answers to its own changes at once.
+ */
+function standingStill(nodes: readonly ClusterNode[], random: () => number): Running {
+  const state = { over: false }
+  const between = (least: number, most: number) => least + Math.floor(random() * (most - least))
+  const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
+  const work = async () => {
+    while (!state.over) {
+      const pid = etcdOf(nodes[Math.floor(random() * nodes.length)] as ClusterNode)
+      if (pid === undefined) throw new Error('a member has no etcd')
+      process.kill(pid, 'SIGSTOP')
+      await pause(between(300, 900)).finally(() => process.kill(pid, 'SIGCONT'))
+      await pause(between(100, 400))
+    }
+  }
+  const done = work()
+  done.catch(() => {})
+  const end = async () => {
+    state.over = true
+    await done
+  }
+  return { node: nodes[0] as ClusterNode, detail: '300 to 900 ms each time', end }
 }
 
 /** Its etcd goes on. */

@@ -2,7 +2,7 @@
  * Three agents that are a cluster, disturbed while everybody writes at all of them. Nothing that was acknowledged is lost or given
  * twice, all hold the same soon after, a minority reads and changes what is its own, and no packet is lost anywhere.
  * DISTURBANCES sets how many (few by default), EQUAL_MS how soon after each all must hold the same (`npm run test:cluster` does more, and
- * asks for 5 s), SEED makes a run repeatable.
+ * asks for 5 s), KIND names the only kind there is to be, SEED makes a run repeatable.
  */
 import '../inside.ts'
 import t, { type Test } from 'tap'
@@ -11,15 +11,17 @@ import { type ClusterNode, complete, eventually, standing } from '../cluster.ts'
 import { requireRoot } from '../netns.ts'
 import { SEED } from '../seed.ts'
 import { begin, KINDS, type Kind } from './disturbances.ts'
+import { differenceFromEtcd } from './etcd.ts'
 import { minority } from './minority.ts'
 import { openModel } from './model.ts'
 import { difference, rowsAt } from './stores.ts'
 import { openWorld } from './world.ts'
-import { startWriters } from './writers.ts'
+import { one, onePeer, startWriters } from './writers.ts'
 
-const DISTURBANCES = Number(process.env.DISTURBANCES ?? 3)
+const DISTURBANCES = Number(process.env.DISTURBANCES ?? 4)
 /** The first of each turn are what can go wrong most. */
-const kinds: Kind[] = Array.from({ length: DISTURBANCES }, (_, n) => KINDS[n % KINDS.length] as Kind)
+const turn = process.env.KIND ? KINDS.filter((kind) => kind === process.env.KIND) : KINDS
+const kinds: Kind[] = Array.from({ length: DISTURBANCES }, (_, n) => turn[n % turn.length] as Kind)
 const BEFORE_MS = 400
 const LASTING_MS = DISTURBANCES > KINDS.length ? 4000 : 2500
 const EQUAL_MS = Number(process.env.EQUAL_MS ?? 60_000)
@@ -38,18 +40,22 @@ const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
 /** Resolves to how long it took until all hold the same. */
 async function equalAgain(): Promise<number> {
   const since = performance.now()
+  await none('all hold the same', () => difference(nodes))
+  return performance.now() - since
+}
+
+/** What all hold is what etcd has, and they know of which revision it is. */
+const asEtcd = () => none('all hold what etcd has', () => differenceFromEtcd(nodes))
+
+async function none(what: string, look: () => string | undefined): Promise<void> {
   let found: string | undefined
-  await eventually(
-    'all hold the same',
-    () => {
-      found = difference(nodes)
-      return found === undefined
-    },
-    LONGEST_MS,
-  ).catch((error: unknown) => {
+  const isNone = () => {
+    found = look()
+    return found === undefined
+  }
+  await eventually(what, isNone, LONGEST_MS).catch((error: unknown) => {
     throw new Error(`${error}: ${found}`)
   })
-  return performance.now() - since
 }
 
 function problemsIn(t: Test): void {
@@ -59,7 +65,7 @@ function problemsIn(t: Test): void {
 
 for (const [at, kind] of kinds.entries()) {
   t.test(`${at + 1}: ${kind}`, async (t) => {
-    const writers = startWriters(nodes, model, SEED + at)
+    const writers = startWriters(nodes, model, SEED + at, kind === 'etcd stands still' ? onePeer : one)
     await pause(BEFORE_MS)
     const began = performance.now()
     const running = await begin(world, kind, random)
@@ -75,6 +81,7 @@ for (const [at, kind] of kinds.entries()) {
     await complete(nodes)
     // What came late has come by then.
     await equalAgain()
+    await asEtcd()
     problemsIn(t)
     const rows = rowsAt(nodes[0] as ClusterNode)
     const answers = writers.samples.filter(({ from }) => from > began)

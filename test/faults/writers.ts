@@ -31,11 +31,16 @@ export interface Writers {
 
 type Request = [method: string, path: string, body?: unknown]
 
+/** Changes something. Its status; 0 when nobody answers. */
+type Change = (node: ClusterNode, model: Model, random: () => number, n: number) => Promise<number>
+
 /** One of those is at each node, its choices by `seed`. */
-export function startWriters(nodes: readonly ClusterNode[], model: Model, seed: number): Writers {
+export function startWriters(nodes: readonly ClusterNode[], model: Model, seed: number, change: Change = one): Writers {
   const stopped = new AbortController()
   const samples: Sample[] = []
-  const done = nodes.map((node, at) => write(node, model, chance(seed * 31 + at), samples, stopped.signal))
+  const done = nodes.map((node, at) =>
+    write({ node, model, random: chance(seed * 31 + at), change }, samples, stopped.signal),
+  )
   return {
     samples,
     async stop() {
@@ -45,16 +50,23 @@ export function startWriters(nodes: readonly ClusterNode[], model: Model, seed: 
   }
 }
 
-async function write(node: ClusterNode, model: Model, random: () => number, samples: Sample[], stopped: AbortSignal) {
+interface Writer {
+  node: ClusterNode
+  model: Model
+  random: () => number
+  change: Change
+}
+
+async function write({ node, model, random, change }: Writer, samples: Sample[], stopped: AbortSignal) {
   for (let n = 0; !stopped.aborted; n++) {
     const from = performance.now()
-    const status = await one(node, model, random, n)
+    const status = await change(node, model, random, n)
     samples.push({ node: node.id, from, to: performance.now(), status })
     await new Promise((resolve) => setTimeout(resolve, status === 0 || status >= 500 ? LONG_PAUSE_MS : PAUSE_MS))
   }
 }
 
-/** One change. Its status; 0 when nobody answers. */
+/** One change of anything. */
 export async function one(node: ClusterNode, model: Model, random: () => number, n: number): Promise<number> {
   const kind = random()
   const few = Math.floor(random() * FEW)
@@ -109,20 +121,8 @@ export async function one(node: ClusterNode, model: Model, random: () => number,
       { pool_id, ip: textOf(String(ip)) },
     ])
   }
-  if (kind < 0.86) {
-    // Hardly the same twice.
-    const vtep = `198.51.${Math.floor(random() * 200)}.${Math.floor(random() * 250) + 1}`
-    const row = { vni: VNI, host: `h${few}`, vtep }
-    const body = { host: row.host, vtep_ip: vtep, mac: `02:00:00:00:01:${(few + 16).toString(16)}` }
-    return make(node, model, ['POST', `/vxlan/networks/${VNI}/peers`, body], () => ({
-      collection: 'vxlan_peers',
-      row,
-      made: by,
-    }))
-  }
-  if (kind < 0.9) {
-    return remove(node, model, some('vxlan_peers'), ({ host }) => ['DELETE', `/vxlan/networks/${VNI}/peers/${host}`])
-  }
+  if (kind < 0.82) return makePeer(node, model, random, by)
+  if (kind < 0.9) return dropPeer(node, model, random)
   if (kind < 0.96) {
     const ip = `203.0.113.${few + 1}`
     return make(node, model, ['POST', '/float', { ip }], ({ floating_ip }) => {
@@ -132,6 +132,30 @@ export async function one(node: ClusterNode, model: Model, random: () => number,
   }
   return remove(node, model, some('float_addresses'), ({ id }) => ['DELETE', `/float/${id}`])
 }
+
+function makePeer(node: ClusterNode, model: Model, random: () => number, by: string, hosts = FEW): Promise<number> {
+  const few = Math.floor(random() * hosts)
+  // Hardly the same twice.
+  const vtep = `198.51.${Math.floor(random() * 200)}.${Math.floor(random() * 250) + 1}`
+  const row = { vni: VNI, host: `h${few}`, vtep }
+  const body = { host: row.host, vtep_ip: vtep, mac: `02:00:00:00:01:${(few + 16).toString(16)}` }
+  return make(node, model, ['POST', `/vxlan/networks/${VNI}/peers`, body], () => ({
+    collection: 'vxlan_peers',
+    row,
+    made: by,
+  }))
+}
+
+function dropPeer(node: ClusterNode, model: Model, random: () => number): Promise<number> {
+  return remove(node, model, model.pick('vxlan_peers', random), ({ host }) => [
+    'DELETE',
+    `/vxlan/networks/${VNI}/peers/${host}`,
+  ])
+}
+
+/** Peers of very few hosts, deleted as often as made: what one makes, others may have made and deleted a moment before. */
+export const onePeer: Change = (node, model, random, n) =>
+  random() < 0.5 ? makePeer(node, model, random, `${node.id}-${n}`, FEW / 4) : dropPeer(node, model, random)
 
 /** As it stands in the store. */
 const stored = (ip: unknown): string => parseAddress(String(ip))?.hex ?? ''

@@ -24,6 +24,7 @@ t.test('programs, their modules and compiled eBPF are in it, and nothing that on
     './usr/sbin/stratum-install',
     './usr/bin/stratumctl',
     './lib/systemd/system/stratumd.service',
+    './usr/lib/sysusers.d/stratum-node.conf',
     './usr/lib/stratum-node/build/dataplane/bpf/src/port.bpf.o',
     './usr/lib/stratum-node/build/responder/main.js',
     './usr/lib/stratum-node/node_modules/better-sqlite3/build/Release/better_sqlite3.node',
@@ -66,5 +67,14 @@ t.test('systemd understands every line of the unit, which gives up what it can',
   const offline = ['security', '--offline=true', '--no-pager', UNIT]
   const { stdout } = spawnSync('systemd-analyze', offline, { encoding: 'utf8' })
   const exposure = Number(/Overall exposure level for stratumd\.service: ([0-9.]+)/.exec(stdout)?.[1])
+  t.match(text, /^SystemCallFilter=.* seccomp$/m, 'or the responder could not confine itself')
   t.ok(exposure <= 4.6, `exposure ${exposure}: what is taken off must not come back unnoticed`)
+})
+
+t.test('systemd makes the account of the responder from what is in it', async (t) => {
+  if (!requireProgram(t, 'systemd-sysusers')) return
+  const root = scratch(t, 'root')
+  execFileSync('dpkg-deb', ['--extract', file, root])
+  execFileSync('systemd-sysusers', ['--root', root, join(root, 'usr/lib/sysusers.d/stratum-node.conf')])
+  t.match(readFileSync(join(root, 'etc/passwd'), 'utf8'), /^stratum-responder:x:[1-9][0-9]*:[1-9][0-9]*:.*nologin$/m)
 })

@@ -104,9 +104,10 @@ t.test('D18 every answer says what is left of the rate', async (t) => {
   const built = await refusing(t)
   for (const row of REFUSALS) {
     const { headers } = await refused(built, row)
-    for (const name of ['ratelimit-limit', 'ratelimit-remaining', 'ratelimit-reset']) {
-      t.match(headers[name], /^\d+$/, `${name} of ${row[0]} ${row[1]} ${row[2].slice(0, 40)}`)
-    }
+    const what = `${row[0]} ${row[1]} ${row[2].slice(0, 40)}`
+    for (const name of ['ratelimit-limit', 'ratelimit-remaining', 'ratelimit-reset'])
+      t.match(headers[name], /^\d+$/, `${name} of ${what}`)
+    t.match(headers['ratelimit-policy'], /^"address";q=\d+;w=60;burst=\d+$/, `ratelimit-policy of ${what}`)
   }
 })
 

@@ -32,9 +32,12 @@ interface BodyRoute {
   schema: Schema
 }
 
+/** Where clustering is not enabled, a 503 says so before a body is looked at (D1). */
+const CLUSTERING = { cluster_enabled: 'on', cluster_address: '127.0.0.1' }
+
 /** All areas of this build, with a rule for the calls to break. */
 async function opened(t: Scope): Promise<BuiltAgent & { bodied: BodyRoute[]; before: Snapshot }> {
-  const built = await openAgent(t, { only: undefined as never })
+  const built = await openAgent(t, { only: undefined as never, config: CLUSTERING })
   await ask(built.agent, 'POST', `${P}/rules`, { json: { action: 'drop', source_ip: '192.0.2.1', comment: 'kept' } })
   const bodied = built.agent.routes.flatMap(({ method, url, schema }) => {
     // TypeBox schemas are JSON Schema.

@@ -3,7 +3,7 @@ import type { LicenceView } from '../../licence/state.ts'
 import type { ServiceStatus } from '../../services.ts'
 import type { VerbContext } from '../verb.ts'
 import type { Finding } from './finding.ts'
-import { isChoice, remedyFor } from './remedies.ts'
+import { isChoice, remedyFor, remedyForTrouble } from './remedies.ts'
 
 export interface Told {
   services: readonly ServiceStatus[]
@@ -45,7 +45,7 @@ export function ofServices({ services, areas, facilities, troubles }: Told): Fin
         severity: 'warning',
         about: 'degraded',
         what,
-        ...(what.includes('somebody') && { remedy: "stratumctl events tail --since 0 --types 'agent.drift'" }),
+        remedy: remedyForTrouble(what),
       }),
     ),
   ]
@@ -57,6 +57,7 @@ function serviceFinding({ name, listening, off = 'unknown' }: ServiceStatus): Fi
     [/^no token/, 'note', 'stratumctl api-token generate, then restart stratumd'],
     [/next start/, 'warning', 'restart stratumd'],
     [/switched off/, 'note', 'stratumctl service rest on'],
+    [/^what guards it/, 'failure', 'put that right, then restart stratumd'],
     [/no certificate/, 'failure', 'stratumctl config set tls_cert and tls_key, or unset both, then restart stratumd'],
   ]
   const [, severity, remedy] = remedies.find(([when]) => when.test(off)) ?? [

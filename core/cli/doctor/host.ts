@@ -36,8 +36,8 @@ function readOr(file: string): string | undefined {
 /** What needs which kernel: architecture §5, and the facilities' own words. */
 const KERNEL_NEEDS: readonly [major: number, minor: number, what: string][] = [
   [5, 10, 'nftables as the agent uses it'],
-  [6, 4, 'the eBPF classifier; nft judges instead'],
-  [6, 6, 'programs on workload ports (tcx) and the eBPF load balancer'],
+  [6, 1, 'programs on workload ports, so none of them carries traffic'],
+  [6, 4, 'eBPF classifier and no eBPF load balancer; nft judges and balances instead'],
 ]
 
 export function kernelFindings(text: string, btf: boolean): Finding[] {

@@ -33,7 +33,21 @@ t.test('enable-25 nothing that can be configured switches the control socket off
   const names = areas.map(({ name }) => name).join(',')
   for (const { key } of config) {
     const taken: string[] = []
-    for (const value of ['', 'off', '0', '1', '1000', '192.0.2.1', '/nonexistent', 'error', names]) {
+    const values = [
+      '',
+      'off',
+      '0',
+      '1',
+      '1000',
+      '10000',
+      '192.0.2.1',
+      '/nonexistent',
+      'error',
+      'closed',
+      'named',
+      names,
+    ]
+    for (const value of values) {
       const { status } = await control('PUT', `/control/v1/config/${key}`, { value })
       if (status === 200) taken.push(value)
     }

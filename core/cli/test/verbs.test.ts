@@ -28,7 +28,7 @@ t.test('api-token', async (t) => {
   t.match(await ctl('api-token clear'), { code: 0, out: /removed: this takes effect at the next start/ })
   t.same(await json('api-token status'), { set: false })
   t.match(await ctl('api-token set', ' '), { code: 2, err: /standard input holds no token/ })
-  t.match(await ctl('api-token set', 'short'), { code: 1, err: /token: must NOT have fewer than 32 characters/ })
+  t.match(await ctl('api-token set', 'short'), { code: 1, err: /token: must be 32 to 256 characters/ })
   const secret = 'abcdefghijklmnopqrstuvwxyz0123456789'
   const refused = await ctl(['api-token', 'set', secret])
   t.match(refused, { code: 2, err: /too many arguments/ })
@@ -75,7 +75,11 @@ t.test('config', async (t) => {
   for (const key of ['api_token', 'tls_key_password', 'md5_key', 'shared_secret']) {
     t.match(await ctl(`config set ${key} x`), { code: 1, err: /is a credential/ }, key)
   }
-  t.match(await ctl('config set tls_key /etc/tls/key.pem'), { code: 0 }, 'a path is no credential')
+  t.match(
+    await ctl('config set tls_key /etc/tls/key.pem'),
+    { code: 1, err: /does not exist/ },
+    'a path is no credential',
+  )
 })
 
 t.test('license', async (t) => {
@@ -151,7 +155,7 @@ t.test('rules', async (t) => {
     out: /\n1 +mac +5 +drop +tcp from 10\.0\.0\.0\/8 source port 53 to 192\.0\.2\.1 port 80-90 in eth0 mac 02:\S+ +- +all at once\n$/,
   })
   t.match(await json('rules add --action accept'), { status: 'created', rule: { id: 2, priority: 0 } })
-  t.match(await ctl('rules list'), { out: /\n2 +global +0 +accept +all traffic +- +-\n$/ })
+  t.match(await ctl('rules list'), { out: /\n2 +global +0 +accept +all traffic +- +-\n/ })
 
   t.match(await ctl('rules schedule 2 --from 22:00 --to 06:00 --daily'), {
     code: 0,
@@ -170,12 +174,12 @@ t.test('rules', async (t) => {
   t.match(await ctl('rules default'), { out: 'default action: allow\n' })
   t.match(await ctl('rules default deny'), { out: 'default action: deny\n' })
   t.same(await json('rules default'), { default_action: 'deny' })
-  t.match(await ctl('rules default perhaps'), { code: 1, err: /must be one of allow, deny/ })
+  t.match(await ctl('rules default perhaps'), { code: 1, err: /must be allow or deny/ })
   t.match(await ctl('rules delete 2'), { code: 0, out: 'rule 2 deleted\n' })
   for (const line of ['rules delete 2', 'rules show 2', 'rules show ..', 'rules unschedule 2']) {
     t.match(await ctl(line), { code: 1, err: /not found/ }, line)
   }
-  t.match(await ctl('rules add --action reject'), { code: 1, err: /action: must be one of accept, drop/ })
+  t.match(await ctl('rules add --action reject'), { code: 1, err: /action: must be accept or drop/ })
   t.match(await ctl('rules add --priority 1'), { code: 2, err: /--action/ })
 })
 

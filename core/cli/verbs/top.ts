@@ -17,11 +17,11 @@ export const topVerb = (panes: () => Promise<readonly Pane[]>): Verb => ({
   example: 'top --interval 5',
   options: [
     { flags: '--once', summary: 'one picture on standard output; rates are measured over the interval' },
-    { flags: '--interval <s>', summary: `seconds between two pictures, ${INTERVAL_S} unless given`, integer: true },
+    { flags: '--interval <duration>', summary: `between two pictures, ${INTERVAL_S}s unless given`, duration: true },
   ],
   async run(context) {
     const seconds = Number(context.options.interval ?? INTERVAL_S)
-    if (seconds < 1 || seconds > 3600) throw new UsageError('--interval: must be from 1 to 3600')
+    if (seconds < 1 || seconds > 3600) throw new UsageError('--interval: must be from 1s to 1h')
     const eyes = watcher(await panes(), context.call)
     const screen = context.options.once === true || context.json ? undefined : context.screen()
     if (screen === undefined) {

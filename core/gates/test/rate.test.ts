@@ -123,6 +123,7 @@ t.test('rate-08 D18 429 says when to come back, every answer what is left', asyn
   const { agent, clock } = await clocked(t, { api_rate_limit: '60', api_rate_burst: '2' })
   const first = await ask(agent, 'GET', STATUS)
   t.match(first.headers, { 'ratelimit-limit': '2', 'ratelimit-remaining': '1', 'ratelimit-reset': '1' })
+  t.equal(first.headers['ratelimit-policy'], '"address";q=60;w=60;burst=2', 'and what the limit is')
   await ask(agent, 'GET', STATUS)
   const refused = await ask(agent, 'GET', STATUS)
   t.equal(refused.status, 429)

@@ -228,6 +228,7 @@ t.test("abuse of the node's own key is refused", async (t) => {
   const evaluation = evaluationPayload(began, HARDWARE)
   const until = (ms: number) => ({ valid_until: new Date(ms).toISOString() })
   const rows: [string, ReturnType<typeof payload>, RegExp][] = [
+    ['for any hardware', evaluationPayload(began, ''), /names no hardware_id/],
     ['renamed', { ...evaluation, plan: 'fabric' }, /cannot sign for plan fabric/],
     ['prolonged', { ...evaluation, ...until(clock.ms + 30 * DAY_MS + 1) }, /longer than 30 days/],
     ['begun again', evaluationPayload(later, HARDWARE), /longer than 30 days/],

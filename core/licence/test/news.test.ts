@@ -149,7 +149,7 @@ t.test(
 t.test('an evaluation is told like any licence', async (t) => {
   const node = await open(t)
   t.equal((await node.evaluate()).status, 200)
-  t.match(await node.news(), [['license.updated', { plan: 'evaluation' }], changed('none', 'warning')])
+  t.match(await node.news(), [['license.updated', { plan: 'evaluation' }], changed('none', 'active')])
   t.equal((await node.evaluate()).status, 400)
   t.same(await node.news(), [])
 })

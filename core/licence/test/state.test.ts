@@ -68,6 +68,20 @@ t.test('lic-04 lic-05 lic-13 lic-15 state-10 the licence by the clock', async (t
   }
 })
 
+t.test('lic-04 a short licence warns in the last third of its term, so none begins with a warning', async (t) => {
+  const term = (days: number) => ({ valid_from: new Date(END - days * DAY_MS).toISOString().replace('.000', '') })
+  for (const [days, warns] of [
+    [30, 10],
+    [60, 20],
+    [90, 30],
+    [365, 30],
+  ] as const) {
+    t.equal(at(days * DAY_MS, term(days)).state, 'active', `${days} days, on the first`)
+    t.equal(at(warns * DAY_MS + SECOND, term(days)).state, 'active', `${days} days`)
+    t.equal(at(warns * DAY_MS, term(days)).state, 'warning', `${days} days`)
+  }
+})
+
 t.test('state-10 a clock that was set back cannot thaw', async (t) => {
   const frozen = { licence: licence(), highWater: new Date(END + 15 * DAY_MS), hardwareId: HARDWARE }
   t.match(licenceState({ ...frozen, now: new Date(END - 100 * DAY_MS) }), { state: 'frozen', days_remaining: -15 })

@@ -32,7 +32,8 @@ t.test('keygen makes a key pair once, and sign makes every state of a licence', 
   const daysAgo = (days: number) => new Date(Date.now() - days * 86_400_000).toISOString()
   const states: [string[], object][] = [
     [[], { state: 'active', days_remaining: 364, plan: 'standard', release_channel: 'stable' }],
-    [['--days', '10'], { state: 'warning', days_remaining: 9 }],
+    [['--days', '10'], { state: 'active', days_remaining: 9 }],
+    [['--from', daysAgo(80), '--days', '90'], { state: 'warning', days_remaining: 9 }],
     [['--until', daysAgo(3)], { state: 'grace', days_remaining: -4, expired: true }],
     [['--until', daysAgo(15)], { state: 'frozen', mutations_allowed: false }],
     [['--from', daysAgo(400), '--days', '365'], { state: 'frozen' }],

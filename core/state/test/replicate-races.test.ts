@@ -3,7 +3,7 @@ import t, { type Test } from 'tap'
 import { openMates } from '../../../test/mates.ts'
 
 const P = '/api/v1'
-const only = ['node', 'ipam', 'l2', 'networks', 'tenants', 'gateway', 'float']
+const only = ['node', 'ipam', 'l2', 'networks', 'compute', 'tenants', 'gateway', 'float']
 const config = { uplink: 'eth0', api_rate_limit: '10000000', api_rate_burst: '1000000' }
 
 async function pair(t: Test) {
@@ -52,10 +52,15 @@ t.test('a name, an address, a range are given once', async (t) => {
   t.same(pools.statuses, [201, 400])
   t.match(pools.errors, /overlaps pool 1/)
   const apart = await both(
-    ['POST', '/ipam/pools', { name: 'p', subnet: '10.1.0.0/24' }],
-    ['POST', '/ipam/pools', { name: 'q', subnet: '10.2.0.0/24' }],
+    ['POST', '/ipam/pools', { name: 'r', subnet: '10.1.0.0/24' }],
+    ['POST', '/ipam/pools', { name: 's', subnet: '10.2.0.0/24' }],
   )
   t.same(apart.statuses, [201, 201], 'the number that both gave is given to one')
+  const named = await both(
+    ['POST', '/ipam/pools', { name: 't', subnet: '10.3.0.0/24' }],
+    ['POST', '/ipam/pools', { name: 't', subnet: '10.4.0.0/24' }],
+  )
+  t.same([named.statuses, named.errors], [[201, 409], 'pool t already exists'])
 })
 
 t.test('a quota is that of the cluster', async (t) => {

@@ -9,7 +9,7 @@ import { tagOf } from '../../transport/etag.ts'
 import { system } from '../events.ts'
 
 const P = '/api/v1'
-const only = ['node', 'ipam', 'l2', 'networks', 'tenants', 'gateway', 'float']
+const only = ['node', 'ipam', 'l2', 'networks', 'compute', 'tenants', 'gateway', 'float']
 const config = { uplink: 'eth0', api_rate_limit: '10000000', api_rate_burst: '1000000' }
 const pair = (t: Test) => openMates(t, ['n1', 'n2'], { only, config })
 

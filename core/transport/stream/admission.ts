@@ -27,7 +27,10 @@ export function admission(
     if (blocked !== undefined) return refuse('lockout', blocked)
     const tooFast = gates.rate.take(key)
     if (tooFast !== undefined) return refuse('rate', tooFast)
-    if (isNodeToken(credentials, authorization)) return undefined
+    if (isNodeToken(credentials, authorization)) {
+      gates.heard(key, 'token')
+      return undefined
+    }
     if (authorization !== undefined) gates.lockout.fail(key, transport)
     return refuse('bearer', unauthorized())
   }

@@ -21,7 +21,11 @@ const MAX_ITEMS = 100
 /** The query as the documents show it. */
 export const Query = Type.Object({
   since: Type.Optional(
-    Type.String({ pattern: ID.source, description: 'begin after this event; without it, after the latest' }),
+    Type.String({
+      title: 'the number of an event',
+      pattern: ID.source,
+      description: 'begin after this event; without it, after the latest',
+    }),
   ),
   stream: Type.Optional(
     Type.String({ format: 'uuid', description: 'the stream that `since` belongs to, as its stream.hello gave it' }),

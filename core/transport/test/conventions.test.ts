@@ -176,7 +176,7 @@ t.test('conv-17 conv-18 conv-21 malformed, not an object, of a wrong type', asyn
   for (const payload of ['[]', '"x"', '1', 'true', '[{}]', 'null']) {
     for (const url of ['/optional', '/required', '/rules']) {
       const answer = await ask(agent, 'POST', `${P}${url}`, { headers: json, payload })
-      t.same(refusal(answer), [400, 'body: must be object'], `${url} ${payload}`)
+      t.same(refusal(answer), [400, 'body: must be an object'], `${url} ${payload}`)
     }
   }
   const wrong = {

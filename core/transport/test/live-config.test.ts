@@ -1,7 +1,9 @@
 /** What of the configuration is in force at once, on all three ports and for those who are connected; and what is not. */
 import '../../../test/inside.ts'
 import { once } from 'node:events'
+import { copyFileSync } from 'node:fs'
 import { request } from 'node:https'
+import { join } from 'node:path'
 import type { ServiceError } from '@grpc/grpc-js'
 import t from 'tap'
 import { requireRoot } from '../../../test/netns.ts'
@@ -170,7 +172,11 @@ t.test('enable-07 enable-16 address, certificate and token hold at the next star
   const before = await node.presented()
   const set = (key: string, value: string) => agent.call('PUT', `/control/v1/config/${key}`, { value })
   t.match((await set('api_bind_address', '127.0.0.1')).body, { effective: 'restart' })
-  for (const key of ['tls_cert', 'tls_key']) t.match((await set(key, '/nonexistent')).body, { effective: 'restart' })
+  for (const key of ['cert', 'key']) {
+    const file = join(agent.stateDir, `${key}-of-the-operator.pem`)
+    copyFileSync(join(agent.stateDir, 'tls', `${key}.pem`), file)
+    t.match((await set(`tls_${key}`, file)).body, { effective: 'restart' })
+  }
   t.match((await agent.call('POST', '/control/v1/token/generate')).body, { note: /next start/ })
   panel({ api_port: 7079, api_rate_limit: 998 })
   const limit = () => agent.call('GET', '/control/v1/config/api_rate_limit')

@@ -10,6 +10,8 @@ import type { DefaultAction } from './settings.ts'
 export interface Enforcement {
   /** The rules that are in force, and the default once there is one; programs that were taken off are put back. */
   rules(): Promise<FilterRule[]>
+  /** See {@link Driver.hold}. */
+  hold(): Promise<void>
   default(): FilterDefault | undefined
   /** All or nothing, at one instant. @throws NoRoom */
   change(changes: readonly FilterChange[]): Promise<void>
@@ -23,6 +25,7 @@ export function filterDrivers(enforcement: Enforcement): { rules: Driver; defaul
     rules: {
       name: 'classifier',
       kinds: ['filter'],
+      hold: () => enforcement.hold(),
       observe: () => enforcement.rules(),
       async apply(diff) {
         try {

@@ -19,6 +19,8 @@ export interface Parts {
   grace(): Promise<void>
   /** Attaches the programs again if somebody has taken them off; true then. */
   mend(): Promise<boolean>
+  /** The same before every change, for what costs next to nothing to see. */
+  hold?(): Promise<boolean>
   /** The maps of other layouts are not needed any longer. */
   settled(): void
   /** How long rules must not have changed before they move to other tables; default: that of planning. */
@@ -41,6 +43,8 @@ export function enforcement(parts: Parts): Enforcement {
   /** When a change last waited for a grace period, as there was no room without. */
   let waited = Number.NEGATIVE_INFINITY
   let isChanged = false
+  /** Programs were put back that somebody had taken off, and the next observation is to tell. */
+  let isTakenOff = false
   let closed = false
 
   /** Of memory that is not mapped any longer nothing is read: that would end the agent. */
@@ -144,10 +148,19 @@ export function enforcement(parts: Parts): Enforcement {
       requireOpen()
       classifier.settings.setClock()
       // Programs that somebody took off are told of as a default that was not in force.
-      if (await parts.mend()) classifier.settings.forgetDefault()
+      if ((await parts.mend()) || isTakenOff) classifier.settings.forgetDefault()
+      isTakenOff = false
       observations++
       settle()
       return inTurn(() => standing(classifier))
+    },
+
+    async hold() {
+      requireOpen()
+      // Rules and a default that are answered for must be judged by.
+      await inTurn(async () => {
+        if (await parts.hold?.()) isTakenOff = true
+      })
     },
 
     default() {

@@ -1,7 +1,7 @@
 /** Takes off the classifier that an earlier agent has left attached, for an agent that judges by nft. */
-import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { openLink } from '../link.ts'
+import { detachPinned } from '../attach/attachments.ts'
+import { layouts, pinsIn } from '../bpffs.ts'
 import { removeClassifier } from './open.ts'
 
 /**
@@ -9,9 +9,10 @@ import { removeClassifier } from './open.ts'
  * later, when nft may mark nothing for it any longer.
  */
 export async function takeOffClassifier(root: string): Promise<void> {
-  const pins = readdirSync(join(root, 'firewall'), { recursive: true, withFileTypes: true })
-  for (const pin of pins) {
-    if (!pin.isDirectory() && pin.parentPath.endsWith('/links')) await openLink(join(pin.parentPath, pin.name)).detach()
+  const pins = join(root, 'firewall')
+  for (const layout of layouts(pins)) {
+    const links = join(pins, `v${layout}`, 'links')
+    for (const name of pinsIn(links)) await detachPinned(join(links, name))
   }
   await removeClassifier(root)
 }

@@ -2,10 +2,11 @@
  * The pinned links of the classifier, one for each address family. A link cannot be given another program: an upgrade
  * attaches the new one at the other of two places, so that packets pass both for a moment, and then ends the old link.
  */
-import { mkdirSync, readdirSync, rmSync } from 'node:fs'
+import { mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { KernelError } from '../../libc.ts'
 import { CLASSIFIER_PRIORITIES } from '../../numbers.ts'
+import { pinAt, pinsIn } from '../bpffs.ts'
 import { attachNetfilter, type Link, openLink } from '../link.ts'
 import type { BpfObject } from '../object.ts'
 
@@ -32,7 +33,6 @@ export class FilterLinks {
   /** Attaches what is missing, and ends the links of other builds. True when something was missing. @throws KernelError */
   async attach(): Promise<boolean> {
     let missing = false
-    mkdirSync(this.#dir, { recursive: true })
     for (const name of NAMES) {
       const pin = join(this.#dir, `${name}-${this.#digest}`)
       const priority = await priorityOf(pin)
@@ -45,10 +45,11 @@ export class FilterLinks {
         for (const spare of this.#others(name).slice(1)) await detach(join(this.#dir, spare))
         link = await this.#attach(name)
       } else {
-        rmSync(pin)
+        rmSync(pin, { force: true })
       }
       try {
-        link.pin(pin)
+        const attached = link
+        pinAt(pin, () => attached.pin(pin))
       } finally {
         await link.close()
       }
@@ -59,7 +60,7 @@ export class FilterLinks {
 
   /** Pins of other builds. */
   #others(name: ProgramName): string[] {
-    return readdirSync(this.#dir).filter((pin) => {
+    return pinsIn(this.#dir).filter((pin) => {
       const [, program, digest] = PIN.exec(pin) ?? []
       return program === name && digest !== this.#digest
     })
@@ -105,11 +106,12 @@ function opened(pin: string): Link | undefined {
   }
 }
 
+/** Unless it is gone. */
 async function detach(pin: string): Promise<void> {
-  const link = openLink(pin)
+  const link = opened(pin)
   try {
-    await link.detach()
+    await link?.detach()
   } finally {
-    await link.close()
+    await link?.close()
   }
 }

@@ -3,16 +3,17 @@
  * pinned goes on without the agent: settings, tables, arenas, and one link for each address family.
  */
 import { createHash, randomBytes } from 'node:crypto'
-import { closeSync, existsSync, readFileSync, renameSync, rmSync } from 'node:fs'
+import { closeSync, existsSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { BPF_LAYOUT, FILTER_PAGE } from '../../numbers.ts'
 import type { Driver } from '../../plane.ts'
-import { ensureBpffs, layoutDir, layouts, removeLayout } from '../bpffs.ts'
+import { ensureBpffs, layoutDir, layouts, removeLayout, retire } from '../bpffs.ts'
 import { u32 } from '../codec.ts'
 import { type BpfMap, createMap, MAP_TYPE, mapInfo } from '../map.ts'
 import { mapMemory } from '../mapped.ts'
 import { type BpfObject, openObject } from '../object.ts'
+import { PinFolders } from '../pinned.ts'
 import { Arena, arenaMap } from './arena.ts'
 import { openById } from './by-id.ts'
 import { Classifier } from './classifier.ts'
@@ -74,12 +75,24 @@ async function attach(root: string, onProblem: (error: unknown) => void): Promis
     const { classifier, outer, close } = await takeOver(object, grace.wait)
     const links = new FilterLinks(dir, object, digestOf(FIREWALL_OBJECT))
     await links.attach()
+    const folders = new PinFolders([dir, join(dir, 'links')])
+    const mend = async () => {
+      object.pinAgain()
+      return links.attach()
+    }
     let isSettled = false
     const work = enforcement({
       classifier,
       outerOf: ({ family }) => outer[FAMILIES.indexOf(family)] ?? outer[0],
       grace: grace.wait,
-      mend: () => links.attach(),
+      mend,
+      async hold() {
+        let isMended = false
+        await folders.hold(async () => {
+          isMended = await mend()
+        })
+        return isMended
+      },
       settled() {
         if (isSettled) return
         isSettled = true
@@ -119,8 +132,6 @@ export async function removeClassifier(root: string): Promise<boolean> {
 
 /** What is pinned of the object besides links. */
 const MAPS = ['filter_settings', 'filter_tables', 'filter_devices', 'filter_arena4', 'filter_arena6']
-/** Above the layouts of all releases. */
-const RETIRED = 1_000_000
 
 /**
  * Where somebody has removed pins of maps, the programs that are attached go on with maps that nobody can open any more.
@@ -129,8 +140,7 @@ const RETIRED = 1_000_000
 function retireIncomplete(root: string): void {
   const dir = layoutDir(root)
   if (!existsSync(join(dir, 'links')) || MAPS.every((name) => existsSync(join(dir, name)))) return
-  const last = layouts(root).at(-1) ?? 0
-  renameSync(dir, join(root, `v${Math.max(RETIRED, last + 1)}`))
+  retire(root)
 }
 
 async function load(dir: string): Promise<BpfObject> {

@@ -37,10 +37,10 @@ export interface FlowFilter {
   port?: number | undefined
 }
 
-/** The same instant by CLOCK_MONOTONIC in ns, and in milliseconds of Unix time. */
+/** An instant by CLOCK_MONOTONIC in ns, and in ms of Unix time when that clock was 0. */
 export interface Instant {
   monotonic: bigint
-  wall: number
+  start: number
 }
 
 /** Rows a turn: what becomes of them must take far less than 20 ms. */
@@ -65,12 +65,11 @@ function addressAt(from: Buffer, at: number, length: number): string {
 export function decodeFlows(
   family: 4 | 6,
   { keys, values, count }: Chunk,
-  { monotonic, wall }: Instant,
+  { monotonic, start }: Instant,
   filter: FlowFilter,
 ): Flow[] {
   const { size, low, high, ports, length } = KEYS[family]
   const now = Number(monotonic >> BigInt(FLOW_CLOCK_BITS))
-  const boot = wall - Number(monotonic) / 1e6
   const flows: Flow[] = []
   const words = wordsOf(values)
   /** Units since an instant; of one that comes a tick before it is known, none. */
@@ -113,8 +112,8 @@ export function decodeFlows(
       bytesOut: bytes[inside],
       packetsIn: packets[outside],
       packetsOut: packets[inside],
-      start: Math.floor(boot + (now - since(first)) * UNIT_MS),
-      last: Math.floor(boot + (now - age) * UNIT_MS),
+      start: Math.floor(start + (now - since(first)) * UNIT_MS),
+      last: Math.floor(start + (now - age) * UNIT_MS),
       state,
     })
   }

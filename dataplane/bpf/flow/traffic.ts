@@ -1,4 +1,5 @@
 /** What the programs on br-work have counted: flows, and what each MAC has sent and got. */
+import { steadyStart } from '../../clock.ts'
 import type { PortMaps } from '../port/maps.ts'
 import type { UsageRow } from './layout.ts'
 import { decodeFlows, FLOWS_A_TURN, type Flow, type FlowFilter, type Instant } from './read.ts'
@@ -29,9 +30,9 @@ export const NO_TRAFFIC: Traffic = {
   usage: async () => [],
 }
 
-const present = (): Instant => ({ monotonic: process.hrtime.bigint(), wall: Date.now() })
-
 export function openTraffic(maps: PortMaps): Traffic {
+  const start = steadyStart()
+  const present = (): Instant => ({ monotonic: process.hrtime.bigint(), start: start() })
   return {
     async *flows(filter = {}) {
       for (const [family, map] of [

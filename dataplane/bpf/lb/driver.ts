@@ -7,7 +7,7 @@ import { isVip, type VipEntry } from './entries.ts'
 import type { Session } from './session.ts'
 import type { VipTable } from './table.ts'
 
-type Loaded = Pick<Session, 'table' | 'sync' | 'observe'>
+type Loaded = Pick<Session, 'table' | 'hold' | 'sync' | 'observe'>
 
 export interface DriverParts {
   /** What is loaded; undefined while there is nothing to balance. */
@@ -49,6 +49,7 @@ export function balancerDriver({ standing, ready, settled, prepare, close }: Dri
   return {
     name: 'balancer',
     kinds: ['vip'],
+    hold: async () => (await standing())?.hold(),
     async observe() {
       const loaded = await standing()
       if (loaded === undefined) return []

@@ -9,6 +9,8 @@ import type { SocketLinks } from './sockets.ts'
 export interface Follower {
   /** Brings everything to what there is now; resolves when that is done. @throws KernelError */
   sync(): Promise<void>
+  /** Somebody may have taken off what is attached: that is looked at soon. */
+  doubt(): void
   close(): Promise<void>
 }
 
@@ -57,6 +59,10 @@ export function followDevices({ route, links, sockets, needed, onProblem }: Foll
     sync() {
       doubtful = true
       return bring()
+    },
+    doubt() {
+      doubtful = true
+      soon()
     },
     async close() {
       closed = true

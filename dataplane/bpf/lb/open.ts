@@ -2,21 +2,21 @@
  * Opens the load balancer. Programs and maps cost 0.4 s and 80 MB, so they are there only while there are virtual addresses:
  * made with the first one, taken over from an earlier agent, and given up when there has been none for a while.
  */
-import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
-import { release } from 'node:os'
+import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { bridgedFramesMeetHooks } from '../../bridge-netfilter.ts'
 import type { Netlink } from '../../netlink/socket.ts'
 import { BPF_LAYOUT, WORK_BRIDGE } from '../../numbers.ts'
 import { type Driver, KernelRefusal } from '../../plane.ts'
-import { ensureBpffs, layoutDir, layouts, removeLayout } from '../bpffs.ts'
-import { openLink } from '../link.ts'
+import type { Attaching } from '../attach/attaching.ts'
+import { detachPinned } from '../attach/attachments.ts'
+import { ensureBpffs, layoutDir, layouts, pinsIn, removeLayout } from '../bpffs.ts'
 import { openObject } from '../object.ts'
 import type { Balancer } from './balancer.ts'
 import type { Balanced } from './connections.ts'
 import { balancerDriver } from './driver.ts'
-import { ifGone } from './links.ts'
+import { balancerKind } from './links.ts'
 import { openSession, type Session } from './session.ts'
 import { namespaceCookie, ticks } from './sockets.ts'
 
@@ -29,9 +29,6 @@ const CLASSIFIER_MAPS = ['filter_settings', 'filter_tables', 'filter_devices', '
 /** Between two runs of the program that forgets idle connections. */
 const SWEEP_MS = 5000
 
-/** The first kernel with the links by which the programs hang on devices (tcx). */
-const LINUX = [6, 6] as const
-
 /** What the programs route by: as if a packet came from the node itself. */
 const FORWARDING = ['/proc/sys/net/ipv4/conf/lo/forwarding', '/proc/sys/net/ipv6/conf/lo/forwarding']
 
@@ -39,6 +36,7 @@ export interface BalancerOptions {
   /** Directory on a bpf filesystem for the pins of this agent; the classifier must have been opened there. */
   root: string
   route: Netlink
+  attaching: Attaching
   /** Told of what goes wrong outside any change. */
   onProblem(error: unknown): void
 }
@@ -57,17 +55,18 @@ const pinRoot = (root: string): string => join(root, 'lb')
 const classifierPins = (root: string): string => join(root, 'firewall', `v${BPF_LAYOUT}`)
 
 /**
- * Takes over at once what is pinned, and what {@link keepTrace} tells of. Else nothing is loaded yet, and a kernel that
- * refuses the programs says so to the first change, and to the next agent here.
- * @throws Error that says what is missing (the classifier, Linux 6.6, root)
+ * Takes over at once what is pinned or attached, and what {@link keepTrace} tells of. Else nothing is loaded yet, and a kernel that
+ * refuses the programs says so to the first change, and to the next agent here. A kernel without tcx is older than those
+ * that the programs are known to pass on, so there they are loaded once, to see.
+ * @throws Error that says what is missing (the classifier, root)
  */
 export async function openBalancer(options: BalancerOptions): Promise<OpenBalancer> {
-  const { root, onProblem } = options
+  const { root, attaching, onProblem } = options
   ensureBpffs(root)
-  requireKernel()
   const missing = CLASSIFIER_MAPS.find((name) => !existsSync(join(classifierPins(root), name)))
   if (missing !== undefined) throw new Error('the programs need the classifier of the firewall, which does not run')
-  let loaded: Session | undefined = existsSync(pinRoot(root)) ? await load(options) : undefined
+  const isThere = existsSync(pinRoot(root)) || (await attachedBalancers(root, attaching).list()).length > 0
+  let loaded: Session | undefined = isThere || attaching.form === 'clsact' ? await load(options) : undefined
   /** Loads and unloads, one after the other. */
   let lane: Promise<unknown> = Promise.resolve()
   let idle = 0
@@ -94,7 +93,7 @@ export async function openBalancer(options: BalancerOptions): Promise<OpenBalanc
       const { close } = loaded
       loaded = undefined
       await close()
-      await removeBalancer(root)
+      await removeBalancer(root, attaching)
     })
   const during = async <T>(work: () => Promise<T>): Promise<T> => {
     busy++
@@ -140,6 +139,7 @@ export async function openBalancer(options: BalancerOptions): Promise<OpenBalanc
   return {
     driver: {
       ...driver,
+      hold: () => during(async () => driver.hold?.()),
       observe: () => during(() => driver.observe()),
       apply: (diff) =>
         during(async () => {
@@ -161,22 +161,16 @@ export async function openBalancer(options: BalancerOptions): Promise<OpenBalanc
   }
 }
 
-async function load({ root, route, onProblem }: BalancerOptions): Promise<Session> {
+async function load({ root, route, attaching, onProblem }: BalancerOptions): Promise<Session> {
   const pins = pinsOf(root)
   const object = openObject(BALANCER_OBJECT, { ...pins, rodata: { lb_namespace: namespaceCookie(), lb_hz: ticks() } })
   await object.load()
   try {
-    return await openSession({ object, pinDir: pins.pinDir, route, onProblem })
+    return await openSession({ object, pinDir: pins.pinDir, route, attaching, onProblem })
   } catch (error) {
     object.close()
     throw error
   }
-}
-
-function requireKernel(): void {
-  const [major = 0, minor = 0] = release().split('.').map(Number)
-  const [least, then] = LINUX
-  if (major < least || (major === least && minor < then)) throw new Error(`needs Linux ${LINUX.join('.')}`)
 }
 
 function refusal(cause: unknown): string {
@@ -190,19 +184,27 @@ export function pinsOf(root: string): { pinDir: string; pins: Record<string, str
   return { pinDir: layoutDir(pinRoot(root)), pins }
 }
 
-/** Whether an agent has pinned a load balancer below `root`. */
-export const balancerAttached = (root: string): boolean =>
-  existsSync(pinRoot(root)) && layouts(pinRoot(root)).length > 0
+const attachedBalancers = (root: string, attaching: Attaching) =>
+  attaching.of(balancerKind(join(pinRoot(root), `v${BPF_LAYOUT}`)))
 
-/** Takes off what an agent has pinned below `root`, in whatever layout. False when there was nothing. */
-export async function removeBalancer(root: string): Promise<boolean> {
-  if (!existsSync(pinRoot(root))) return false
+/** Whether an agent has pinned a load balancer below `root`, or attached one otherwise. */
+export async function balancerAttached(root: string, attaching?: Attaching): Promise<boolean> {
+  if (existsSync(pinRoot(root)) && layouts(pinRoot(root)).length > 0) return true
+  return attaching !== undefined && (await attachedBalancers(root, attaching).list()).length > 0
+}
+
+/** Takes off what an agent has attached, and what it has pinned below `root`, in whatever layout. False when there was nothing. */
+export async function removeBalancer(root: string, attaching?: Attaching): Promise<boolean> {
+  const attached = attaching && attachedBalancers(root, attaching)
+  const places = (await attached?.list()) ?? []
+  for (const place of places) await attached?.detach(place)
+  if (!existsSync(pinRoot(root))) return places.length > 0
   const folders = layouts(pinRoot(root)).flatMap((layout) =>
     ['links', 'sockets'].map((kind) => join(pinRoot(root), `v${layout}`, kind)),
   )
-  for (const folder of folders.filter((it) => existsSync(it))) {
+  for (const folder of folders) {
     // The kernel ends a link that only loses its pin some time later.
-    for (const name of readdirSync(folder)) await openLink(join(folder, name)).detach().catch(ifGone)
+    for (const name of pinsIn(folder)) await detachPinned(join(folder, name))
   }
   rmSync(pinRoot(root), { recursive: true, force: true })
   return true

@@ -1,13 +1,16 @@
 /** The load balancer while it is loaded: takes over what an earlier agent wrote, and joins the parts. */
+import { join } from 'node:path'
 import type { Netlink } from '../../netlink/socket.ts'
 import { LB_PLACES } from '../../numbers.ts'
+import type { Attaching } from '../attach/attaching.ts'
 import { checked, libbpf } from '../libbpf.ts'
 import type { BpfObject } from '../object.ts'
+import { PinFolders } from '../pinned.ts'
 import { mend, standing } from './adopt.ts'
 import { type Balanced, balancerConnections } from './connections.ts'
 import type { VipEntry } from './entries.ts'
 import { followDevices } from './follow.ts'
-import { BalancerLinks } from './links.ts'
+import { BalancerLinks, balancerKind } from './links.ts'
 import { type BalancerMaps, balancerMaps } from './maps.ts'
 import { SocketLinks } from './sockets.ts'
 import { VipTable } from './table.ts'
@@ -21,12 +24,15 @@ export interface SessionParts {
   /** Where links are pinned. */
   pinDir: string
   route: Netlink
+  attaching: Attaching
   /** Told of what goes wrong outside any change. */
   onProblem(error: unknown): void
 }
 
 export interface Session {
   table: VipTable
+  /** Puts back what somebody has deleted or taken off, if that can be seen at a glance. @throws KernelError */
+  hold(): Promise<void>
   /** Brings the programs to the devices that there are. @throws KernelError */
   sync(): Promise<void>
   /** The entries that the maps hold. */
@@ -40,17 +46,25 @@ export interface Session {
   close(): Promise<void>
 }
 
-export async function openSession({ object, pinDir, route, onProblem }: SessionParts): Promise<Session> {
+export async function openSession({ object, pinDir, route, attaching, onProblem }: SessionParts): Promise<Session> {
   const maps = balancerMaps(object)
   const table = new VipTable(maps)
   for (const it of await mend(maps, await standing(maps))) table.adopt(it)
-  const links = new BalancerLinks(pinDir, object.program('lb_in'), maps.devices, onProblem)
+  const attachments = attaching.of(balancerKind(pinDir))
+  const links = new BalancerLinks(attachments, object.program('lb_in'), maps.devices, onProblem)
   const sockets = new SocketLinks(pinDir, object)
   const follower = followDevices({ route, links, sockets, needed: () => table.size > 0, onProblem })
+  const deaf = attaching.onChange(() => follower.doubt())
+  const folders = new PinFolders([pinDir, join(pinDir, 'links'), join(pinDir, 'sockets')])
+  const sync = () => {
+    object.pinAgain()
+    return follower.sync()
+  }
   let sweeping: Promise<void> = Promise.resolve()
   return {
     table,
-    sync: () => follower.sync(),
+    hold: () => folders.hold(sync),
+    sync,
     observe: () => observed(maps, table),
     active: (vip, backend) => activeOf(maps, table, vip, backend),
     connections: balancerConnections(maps),
@@ -61,6 +75,7 @@ export async function openSession({ object, pinDir, route, onProblem }: SessionP
       return swept
     },
     async close() {
+      deaf()
       await follower.close()
       await sweeping
       maps.close()

@@ -2,10 +2,12 @@
  * The hooks at the sockets of the node itself, at the root of the cgroup tree, as long as there are virtual addresses. They
  * see the sockets of every network namespace and leave all but the agent's own alone. Pinned: `sockets-<hook>`.
  */
-import { closeSync, mkdirSync, openSync, readdirSync, readFileSync } from 'node:fs'
+import { closeSync, mkdirSync, openSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import koffi from 'koffi'
 import { close, KernelError, socket } from '../../libc.ts'
+import { detachPinned } from '../attach/attachments.ts'
+import { pinAt, pinsIn } from '../bpffs.ts'
 import { attachSockets, openLink, type SocketHook } from '../link.ts'
 import type { BpfObject } from '../object.ts'
 
@@ -36,7 +38,7 @@ export class SocketLinks {
   async bring(needed: boolean): Promise<void> {
     const root = needed ? cgroupRoot() : undefined
     if (root === undefined) {
-      for (const name of readdirSync(this.#dir)) if (PIN.test(name)) await openLink(join(this.#dir, name)).detach()
+      for (const name of pinsIn(this.#dir)) if (PIN.test(name)) await detachPinned(join(this.#dir, name))
       return
     }
     const cgroup = openSync(root, 'r')
@@ -57,7 +59,7 @@ export class SocketLinks {
     } catch (error) {
       if (!(error instanceof KernelError) || error.code !== 'ENOENT') throw error
       const link = await attachSockets(program, cgroup, hook)
-      link.pin(pin)
+      pinAt(pin, () => link.pin(pin))
       await link.close()
     }
   }

@@ -9,6 +9,7 @@ import { inSlices } from '../../slices.ts'
 import type { Binding } from './entries.ts'
 import type { EndpointKey, EndpointRow } from './layout.ts'
 import type { PortMaps } from './maps.ts'
+import { CLAIM_ANY, CLAIM_FIRST, CLAIM_NONE } from './numbers.ts'
 import type { Account, Bound, SlotTable } from './slot_table.ts'
 import { SlotPool } from './slot-pool.ts'
 
@@ -50,7 +51,7 @@ export class Bindings {
   }
 
   /** ifindex of the port that the MAC is at; 0 when no frame of it was seen. */
-  home(binding: Binding): number {
+  home(binding: Pick<Binding, 'net' | 'mac'>): number {
     return this.#rows.get(rowKey(binding))?.home ?? 0
   }
 
@@ -63,6 +64,14 @@ export class Bindings {
     return homes
   }
 
+  /** Nobody is at this port any more. No frame comes in by it meanwhile. */
+  async leave(ifindex: number): Promise<void> {
+    for (const [key] of (await this.#rows.lookupBatch()).filter(([, { home }]) => home === ifindex)) {
+      const row = this.#rows.get(key)
+      if (row?.home === ifindex) this.#rows.set(key, { ...row, home: 0 })
+    }
+  }
+
   /** Gives `binding` a slot if it has none. @throws KernelRefusal when all are in use */
   reserve({ key }: Binding): void {
     if (this.#slotOf.has(key)) return
@@ -72,11 +81,18 @@ export class Bindings {
     this.#slots.clear(slot)
   }
 
-  /** Writes the row of the MAC, which does not count yet. `home` is the declared port; without one what is known stays. */
-  prepare(binding: Binding, home: number | undefined, before: Binding | undefined): void {
+  /**
+   * Writes the row of the MAC, which does not count yet. `named` is the ifindex of the named port, 0 while it is away; without
+   * a name what is known stays, but for one that shall keep the first port and kept another by name: it begins anew.
+   * Answers the port that it was at before, unless it is there now.
+   */
+  prepare(binding: Binding, named: number | undefined, before: Binding | undefined): number | undefined {
     const known = this.#rows.get(rowKey(binding)) ?? (before && this.#rows.get(rowKey(before)))
-    const row = { address: binding.address, home: home ?? known?.home ?? 0, slot: this.slot(binding.key) }
+    const anew = binding.claims === 'first' && before?.port !== undefined
+    const home = named ?? (anew ? 0 : (known?.home ?? 0))
+    const row = { address: binding.address, claims: claimsOf(binding), home, slot: this.slot(binding.key) }
     this.#rows.set(rowKey(binding), row)
+    return known === undefined || known.home === 0 || known.home === home ? undefined : known.home
   }
 
   /** From this instant the MAC counts, and no other for this binding. */
@@ -114,7 +130,8 @@ export class Bindings {
       used.add(slot)
       this.#slotOf.set(binding.key, slot)
       const declared = home(binding)
-      const whole = own !== undefined && (declared === undefined || own[1].home === declared)
+      const placed = own !== undefined && (declared === undefined || own[1].home === declared)
+      const whole = placed && own[1].claims === claimsOf(binding)
       if (!whole || !same(this.#slots.bound(slot), boundBy(binding))) wronged.add(binding.key)
     })
     const lost = await this.#boundBeside(used)
@@ -151,7 +168,12 @@ export class Bindings {
   }
 }
 
-const rowKey = ({ net, mac }: Binding): EndpointKey => ({ net, mac })
+/** CLAIM_*. A named port is claimed by nobody: the agent says which device has the name. */
+function claimsOf({ port, claims }: Binding): number {
+  if (port !== undefined || claims === 'none') return CLAIM_NONE
+  return claims === 'first' ? CLAIM_FIRST : CLAIM_ANY
+}
+const rowKey = ({ net, mac }: Pick<Binding, 'net' | 'mac'>): EndpointKey => ({ net, mac })
 const boundBy = ({ net, mac }: Binding): Bound => ({ mac, routed: net >= ROUTED_NET_BASE })
 const same = (a: Bound | undefined, b: Bound): boolean => a?.mac === b.mac && a.routed === b.routed
 

@@ -4,11 +4,13 @@
  */
 import type { Entry, Passage } from '../../entry.ts'
 import { KernelError } from '../../libc.ts'
+import { WORK_BRIDGE } from '../../numbers.ts'
 import { type Driver, KernelRefusal } from '../../plane.ts'
 import { inSlices } from '../../slices.ts'
 import type { Bindings } from './bindings.ts'
 import type { Binding, PortEntry, PortKind, Stray, TenantNet } from './entries.ts'
 import type { Guard } from './guard.ts'
+import { carriesNothing } from './guarded.ts'
 import { type Named, names } from './named.ts'
 import { type Surroundings, type Tables, type Wishes, wishesOf } from './tables.ts'
 
@@ -27,11 +29,15 @@ export interface PortParts {
   released(): void
   /** A binding whose port is neither declared nor known: somebody should ask where its MAC is. */
   missing(binding: Binding): void
+  /** The device at which a binding is that shall keep the first one: it is not known by name yet. */
+  kept(binding: Binding, ifindex: number): void
 }
 
 export interface PortDriver extends Driver {
   /** Puts in force what entries ask of ports of these names, which came or went. */
   portsChanged(names: readonly string[]): void
+  /** Tells of every binding anew that shall keep the device at which it is, and of which it is not known by name. */
+  tellKept(): Promise<void>
 }
 
 /** Kind whose entries ask for the rows of a table: without any, a row is a stray of the area that renders it. */
@@ -40,8 +46,10 @@ const KIND_OF: Readonly<Record<keyof Tables, PortKind>> = {
   privateRanges: 'net',
   hostRanges: 'net',
   netOfMac: 'binding',
+  formers: 'former',
   addresses: 'binding',
   vlans: 'vlan',
+  peers: 'peer',
   macbinds: 'macbind',
   locks: 'macbind',
   settings: 'macbind',
@@ -58,6 +66,9 @@ const KINDS: readonly PortEntry['kind'][] = [
   'tenant_net',
   'uplink',
   'overlay',
+  'peer',
+  'closing',
+  'former',
   'stray',
 ]
 
@@ -69,14 +80,18 @@ interface AnyTable {
 }
 
 export function portDriver(parts: PortParts): PortDriver {
-  const { tables, bindings, guard, named, owners, refill, released, missing } = parts
+  const { tables, bindings, guard, named, owners, refill, released, missing, kept } = parts
   const held = new Map<string, PortEntry>()
   /** Ports that came or went during an observation. */
   let away: string[] | undefined
   /** Something was observed before. */
   let known = false
-  const around: Surroundings = { port: (name) => guard.port(name), slot: (key) => bindings.slot(key) }
-  const homeOf = ({ port }: Binding) => (port === undefined ? undefined : guard.port(port))
+  const around: Surroundings = {
+    port: (name) => guard.port(name),
+    overlay: (name) => guard.overlay(name),
+    slot: (key) => bindings.slot(key),
+  }
+  const homeOf = ({ port }: Binding) => (port === undefined ? undefined : (guard.port(port) ?? 0))
 
   /** Notes or writes what the entry of `key` asks for, table by table. */
   function ask(how: 'note' | 'place', key: string, wishes: Wishes): void {
@@ -105,12 +120,21 @@ export function portDriver(parts: PortParts): PortDriver {
     const moved = before !== undefined && before.mac !== entry.mac
     const { netOfMac = [] } = moved ? wishesOf(before, around) : {}
     ask('place', entry.key, moved ? { ...wishes, netOfMac: [...(wishes.netOfMac ?? []), ...netOfMac] } : wishes)
-    bindings.prepare(entry, homeOf(entry), before)
+    const left = bindings.prepare(entry, homeOf(entry), before)
     bindings.switchOn(entry)
-    if (entry.port === undefined && bindings.home(entry) === 0) missing(entry)
+    if (left !== undefined) released()
+    follow(entry)
     if (!moved) return
     ask('place', entry.key, wishes)
     bindings.forget(before)
+  }
+
+  /** What the agent has to do about a binding that no name has placed. */
+  function follow(entry: PortEntry): void {
+    if (entry.kind !== 'binding' || entry.port !== undefined || !bindings.has(entry.key)) return
+    const home = bindings.home(entry)
+    if (home === 0 && entry.claims !== 'none') missing(entry)
+    if (home !== 0 && entry.claims === 'first') kept(entry, home)
   }
 
   function drop({ key }: PortEntry): void {
@@ -148,6 +172,15 @@ export function portDriver(parts: PortParts): PortDriver {
   function changesRole({ before, after }: Passage): boolean {
     if (after?.kind === 'overlay') return guard.port(after.link) !== undefined
     return (after ?? before)?.kind === 'uplink'
+  }
+
+  /** Who is attached to a port that carries nothing would be told that all is well. @throws KernelRefusal */
+  function requireGuarded(entry: Entry | undefined): void {
+    if (entry?.kind !== 'binding') return
+    for (const name of [entry.port, WORK_BRIDGE]) {
+      const why = name && guard.refused().get(name)
+      if (why) throw new KernelRefusal(carriesNothing(name, why))
+    }
   }
 
   async function observe(desired: readonly Entry[] = []): Promise<Entry[]> {
@@ -199,9 +232,7 @@ export function portDriver(parts: PortParts): PortDriver {
   /** What an earlier agent had not come to: ports that became nobody's, and MACs that were never seen. */
   async function resume(present: readonly PortEntry[]): Promise<void> {
     released()
-    await inSlices(present, (entry) => {
-      if (entry.kind === 'binding' && entry.port === undefined && bindings.home(entry) === 0) missing(entry)
-    })
+    await inSlices(present, follow)
   }
 
   function portsChanged(changed: readonly string[]): void {
@@ -216,7 +247,8 @@ export function portDriver(parts: PortParts): PortDriver {
     name: 'port',
     kinds: KINDS,
     observe,
-    async apply(diff) {
+    async apply(diff, mode) {
+      if (mode !== 'restore') for (const { after } of diff) requireGuarded(after)
       const done: Passage[] = []
       try {
         await inSlices(inTurn(diff), (passage) => {
@@ -232,6 +264,13 @@ export function portDriver(parts: PortParts): PortDriver {
       }
     },
     portsChanged,
+    tellKept: () =>
+      inSlices(held.values(), (entry) => {
+        if (entry.kind === 'binding' && entry.claims === 'first') follow(entry)
+      }),
+    pending: () =>
+      Array.from(guard.refused(), ([name, why]) => ({ key: `port/${name}`, reason: carriesNothing(name, why) })),
+    changedByOthers: async () => guard.hasMended(),
     close: () => guard.close(),
   }
 }

@@ -3,7 +3,18 @@
  * `driver.ts`. Addresses, prefixes and MACs are canonical text (`10.0.0.5`, `10.0.0.0/24`, `02:ce:0a:00:00:05`).
  */
 
-export type PortEntry = Net | Binding | MacBinding | VlanPolicy | TenantNet | Uplink | Overlay | Stray
+export type PortEntry =
+  | Net
+  | Binding
+  | MacBinding
+  | VlanPolicy
+  | TenantNet
+  | Uplink
+  | Overlay
+  | Peer
+  | Closing
+  | Former
+  | Stray
 export type PortKind = Exclude<PortEntry['kind'], 'stray'>
 
 /** A private network; or the network of one NIC that has routed addresses only, which shares layer 2 with nobody. */
@@ -25,6 +36,12 @@ export interface Net {
   damaged?: true
 }
 
+/**
+ * `any`: a device whose frame is the next one, while there is none or it is gone from the bridge. `first`: one, for good.
+ * `none`: it stays where it is, and no other device may.
+ */
+export type Claims = 'any' | 'first' | 'none'
+
 /** A NIC that may send in a network: its MAC proves its address, and the other way round. */
 export interface Binding {
   kind: 'binding'
@@ -35,8 +52,10 @@ export interface Binding {
   mac: string
   /** Routed public addresses that it may use as well. */
   routed: readonly string[]
-  /** The device that it must come in by; without one the first port that a frame of it comes in by. */
+  /** The device that it must come in by. While no device has this name, nobody may send as it. */
   port?: string
+  /** Without `port`: which devices may take it over; absent: `any`. */
+  claims?: Claims
   /** Observed entries only: the maps do not hold all of it. */
   damaged?: true
 }
@@ -95,6 +114,37 @@ export interface Overlay {
   net: number
 }
 
+/** A MAC behind an overlay that carries what belongs to no network: frames for it go there and nowhere else. */
+export interface Peer {
+  kind: 'peer'
+  key: string
+  /** The overlay. */
+  link: string
+  mac: string
+  /** Observed entries only: the map does not hold it. */
+  damaged?: true
+}
+
+/** Nothing that comes in by an open port reaches the node. */
+export interface Closing {
+  kind: 'closing'
+  key: string
+  /** Observed entries only: the map does not hold it. */
+  damaged?: true
+}
+
+/** A MAC that is bound no more: its DHCP client may ask the node about its former lease, and for nothing else. */
+export interface Former {
+  kind: 'former'
+  key: string
+  mac: string
+  net: number
+  /** Of the lease. */
+  address: string
+  /** Observed entries only: the map does not hold it. */
+  damaged?: true
+}
+
 /** Observed entries only: a row that no entry asks for. Nobody desires it, so the next pass removes it. */
 export interface Stray {
   kind: 'stray'
@@ -144,6 +194,22 @@ export const overlay = (area: string, link: string, net: number): Overlay => ({
   net,
 })
 
+export const peer = (area: string, link: string, mac: string): Peer => ({
+  kind: 'peer',
+  key: `${area}/peer/${link}/${mac}`,
+  link,
+  mac,
+})
+
+/** A MAC has been somewhere else before: the last place counts, so there is one entry of each. */
+export const former = (area: string, fields: Fields<Former>): Former => ({
+  kind: 'former',
+  key: `${area}/former/${fields.mac}`,
+  ...fields,
+})
+
+export const closing = (area: string): Closing => ({ kind: 'closing', key: `${area}/closing` })
+
 /** Everything about an entry that the maps must hold, as one comparable string. */
 export function portFingerprint(entry: PortEntry): string {
   if ('damaged' in entry) return 'damaged'
@@ -151,7 +217,7 @@ export function portFingerprint(entry: PortEntry): string {
     case 'net':
       return `net ${entry.net} ${entry.cidr ?? ''} ${entry.gateway ?? ''} ${entry.vlan ?? 0} ${entry.hostGateway} ${entry.dhcp ?? false}`
     case 'binding':
-      return `binding ${entry.net} ${entry.address} ${entry.mac} ${entry.routed.join(',')} ${entry.port ?? ''}`
+      return `binding ${entry.net} ${entry.address} ${entry.mac} ${entry.routed.join(',')} ${entry.port ?? `by ${entry.claims ?? 'any'}`}`
     case 'macbind':
       return `macbind ${entry.mac} ${entry.port} ${entry.vlan} ${entry.mode}`
     case 'vlan':
@@ -162,7 +228,12 @@ export function portFingerprint(entry: PortEntry): string {
       return `uplink ${entry.link}`
     case 'overlay':
       return `overlay ${entry.link} ${entry.net}`
+    case 'peer':
+      return `peer ${entry.link} ${entry.mac}`
+    case 'former':
+      return `former ${entry.mac} ${entry.net} ${entry.address}`
+    case 'closing':
     case 'stray':
-      return 'stray'
+      return entry.kind
   }
 }

@@ -2,8 +2,8 @@
  * Keeps every device of `br-work` under the programs, whoever put it there: follows the bridge and its ports, attaches and
  * detaches, and keeps the rows that say which ports are guarded.
  *
- * A port is opened to frames past the bridge (its row) and to stamped frames (the gate) only after both its links stand,
- * and closed the other way round.
+ * A port is opened to frames past the bridge (its row) and over the bridge (the gate) only after both its programs stand,
+ * and closed the other way round. One that cannot be guarded carries nothing; while br-work itself cannot be, no port does.
  */
 import { KernelError } from '../../libc.ts'
 import { NETLINK_ROUTE } from '../../netlink/bind.ts'
@@ -12,33 +12,35 @@ import { type Monitor, openMonitor, RTNLGRP_LINK } from '../../netlink/monitor.t
 import type { Netlink } from '../../netlink/socket.ts'
 import type { Received } from '../../netlink/wire.ts'
 import { PORT_OVERLAY, PORT_UPLINK, WORK_BRIDGE } from '../../numbers.ts'
-import type { Gate } from './gate.ts'
-import type { PortLinks, Role } from './links.ts'
+import { type Gate, isSpelled } from './gate.ts'
+import { carriesNothing, type Guarded, sidesOf, Unguardable } from './guarded.ts'
+import type { PortLinks, Present } from './links.ts'
 import type { PortTable } from './ports.ts'
 
 /** Both bits: an overlay leads off the node, too. Unsigned. */
 const OVERLAY = (PORT_UPLINK | PORT_OVERLAY) >>> 0
 
-export interface Guarded {
-  name: string
-  ifindex: number
-  role: Role
-}
+/** Nobody has it. */
+const NO_MAC = '00:00:00:00:00:00'
 
 export interface GuardParts {
   route: Netlink
-  links: PortLinks
+  links: Pick<PortLinks, 'present' | 'attach' | 'detach'>
   gate: Gate
-  ports: PortTable
+  ports: Pick<PortTable, 'net' | 'is' | 'set' | 'replace' | 'delete' | 'entries'>
   /** Names of the ports that lead off the node, other than overlays. */
   uplinks(): ReadonlySet<string>
   /** Number of the net that an overlay carries, 0 for none; undefined for every other port. */
   overlay(port: string): number | undefined
   /** Number of the net that a port is declared for; undefined when its net is claimed by the frames that come in. */
   netOf(port: string): number | undefined
+  /** br-work is this device by now; index 0 and no MAC while there is none. */
+  own(leg: { ifindex: number; mac: string }): void
   /** Ports of these names came or went. */
   changed(names: readonly string[]): void
-  /** Something could not be guarded: it carries no private traffic until it can. */
+  /** The device of this ifindex is another one than before: nobody is there any more. Nothing passes by it meanwhile. */
+  replaced(ifindex: number): Promise<void>
+  /** Something could not be guarded: it carries nothing until it can. */
   onProblem(error: unknown): void
 }
 
@@ -48,7 +50,12 @@ export class Guard {
   #guarded = new Map<number, Guarded>()
   #byName = new Map<string, Guarded>()
   readonly #mended = new Set<string>()
+  #refused = new Map<string, string>()
   #bridge: number | undefined
+  /** Devices that went since the last look. Another may have their ifindex by now. */
+  #gone = new Set<number>()
+  /** All that went since is in `#gone`. */
+  #hears = false
   /** Everything was brought in order before: what is missing since, somebody has taken away. */
   #settled = false
   #lane: Promise<void> | undefined
@@ -61,7 +68,10 @@ export class Guard {
       protocol: NETLINK_ROUTE,
       groups: [RTNLGRP_LINK],
       onMessage: (message) => this.#concerns(message) && this.#soon(),
-      onOverflow: () => this.#soon(),
+      onOverflow: () => {
+        this.#hears = false
+        this.#soon()
+      },
       onError: parts.onProblem,
     })
   }
@@ -72,9 +82,25 @@ export class Guard {
     return found?.role === 'workload' ? found.ifindex : undefined
   }
 
+  /** ifindex of a guarded port that leads off the node. */
+  overlay(name: string): number | undefined {
+    const found = this.#byName.get(name)
+    return found?.role === 'uplink' ? found.ifindex : undefined
+  }
+
   /** What is guarded now. */
   list(): Guarded[] {
     return [...this.#guarded.values()]
+  }
+
+  /** Why devices that are on the bridge now cannot be guarded, by name. They carry nothing. */
+  refused(): ReadonlyMap<string, string> {
+    return this.#refused
+  }
+
+  /** Somebody may have taken off what was attached to a device, or to any. */
+  doubt(ifindex: number | undefined): void {
+    if (ifindex === undefined || this.#guarded.has(ifindex)) this.#soon()
   }
 
   /**
@@ -115,6 +141,11 @@ export class Guard {
     return this.#lane
   }
 
+  /** Whether others had taken something away since `mended` was asked. */
+  hasMended(): boolean {
+    return this.#mended.size > 0
+  }
+
   /** What others had taken away and is back, since the last question: `port/<name>`, or `gate`. */
   mended(): string[] {
     const names = [...this.#mended]
@@ -134,7 +165,8 @@ export class Guard {
 
   /** Links change seldom, and most of them are none of ours. */
   #concerns({ type, payload }: Received): boolean {
-    // struct ifinfomsg has the index at offset 4.
+    // struct ifinfomsg has the family at offset 0 (AF_BRIDGE: it has left a bridge), the index at offset 4.
+    if (type === RTM_DELLINK && payload[0] === 0) this.#gone.add(payload.readInt32LE(4))
     if (this.#guarded.has(payload.readInt32LE(4))) return type === RTM_DELLINK || type === RTM_NEWLINK
     if (type !== RTM_NEWLINK) return false
     const { name, master } = decodeLink(payload)
@@ -142,52 +174,85 @@ export class Guard {
   }
 
   async #bring(): Promise<void> {
-    const { links, gate, ports, changed } = this.#parts
+    const { links, gate, ports, changed, replaced } = this.#parts
+    const present = await links.present()
     const devices = await listLinks(this.#parts.route)
     const wanted = this.#wanted(devices)
-    const stand = links.present()
+    const stand = present.whole
     const touched = new Set<string>()
     const before = this.#guarded
-    const nameOf = (ifindex: number) => devices.find(({ index }) => index === ifindex)?.name
+    const names = new Map(devices.map(({ index, name }) => [index, name]))
+    const nameOf = (ifindex: number) => names.get(ifindex)
+    const odd = this.#odd(present, wanted)
+    const stays = ({ ifindex, role }: Guarded) => !odd.has(ifindex) && (before.get(ifindex)?.role ?? role) === role
 
-    // What does not stay as it is, is closed before its links go.
-    const steady = [...wanted.values()].filter(
-      ({ ifindex, role }) => stand.get(ifindex) === role && (before.get(ifindex)?.role ?? role) === role,
-    )
-    const whole = await gate.ensure(passable(steady), nameOf)
-    for (const ifindex of new Set([...before.keys(), ...links.known()])) {
+    // What does not stay as it is, is closed before its programs go.
+    const steady = [...wanted.values()].filter((it) => stand.has(it.ifindex) && stays(it))
+    const whole = await gate.ensure(sidesOf(steady, wanted), nameOf)
+    for (const ifindex of new Set([...before.keys(), ...present.places.map((it) => it.ifindex)])) {
       const now = wanted.get(ifindex)
-      if (
-        now &&
-        (stand.get(ifindex) ?? now.role) === now.role &&
-        (before.get(ifindex)?.role ?? now.role) === now.role
-      ) {
-        continue
-      }
+      if (now && stays(now)) continue
       ports.delete(ifindex)
-      await links.detach(ifindex)
+      await links.detach(ifindex, present)
+      stand.delete(ifindex)
       touched.add(before.get(ifindex)?.name ?? '')
     }
+    for (const ifindex of this.#others(present, wanted)) {
+      ports.delete(ifindex)
+      await replaced(ifindex)
+      touched.add(nameOf(ifindex) ?? '')
+    }
     this.#guarded = new Map([...before].filter(([ifindex]) => wanted.has(ifindex)))
+    const refused = new Map<string, string>()
     for (const device of wanted.values()) {
       const known = before.get(device.ifindex)
       if (known?.name !== device.name || known.role !== device.role) touched.add(device.name).add(known?.name ?? '')
       else if (stand.get(device.ifindex) !== device.role) this.#mended.add(`port/${device.name}`)
-      if (await this.#guardOne(device, stand)) this.#guarded.set(device.ifindex, device)
+      if (await this.#guardOne(device, stand, refused)) this.#guarded.set(device.ifindex, device)
       else this.#guarded.delete(device.ifindex)
     }
     for (const [ifindex] of ports.entries()) if (!this.#guarded.has(ifindex)) ports.delete(ifindex)
     this.#byName = new Map([...this.#guarded.values()].map((device) => [device.name, device]))
-    await gate.ensure(passable([...this.#guarded.values()]), nameOf)
+    await gate.ensure(sidesOf(refused.has(WORK_BRIDGE) ? [] : this.#guarded.values(), wanted), nameOf)
+    this.#tell(refused)
     if (!whole && this.#settled) this.#mended.add('gate')
     this.#settled = true
     touched.delete('')
     if (touched.size > 0) changed([...touched])
   }
 
+  /** Devices that have a program of another role, which would judge as well: who took it off has been killed over it. */
+  #odd({ places }: Present, wanted: ReadonlyMap<number, Guarded>): Set<number> {
+    return new Set(places.flatMap(({ ifindex, what }) => (wanted.get(ifindex)?.role === what ? [] : [ifindex])))
+  }
+
+  /**
+   * Ports with a row that is of an earlier device of the same ifindex: a device that comes from another namespace keeps
+   * its ifindex where that is free. What went while nobody heard it has left no program.
+   */
+  #others({ places }: Present, wanted: ReadonlyMap<number, Guarded>): number[] {
+    this.#monitor.drain()
+    const [gone, hears] = [this.#gone, this.#hears]
+    this.#gone = new Set()
+    this.#hears = true
+    const attached = new Set(places.flatMap(({ ifindex, stands }) => (stands ? [ifindex] : [])))
+    const isOther = (ifindex: number) => gone.has(ifindex) || !(hears || attached.has(ifindex))
+    const rows = new Set(Array.from(this.#parts.ports.entries(), ([ifindex]) => ifindex))
+    return [...wanted.keys()].filter((ifindex) => rows.has(ifindex) && isOther(ifindex))
+  }
+
+  /** Says why something is not guarded, once and not at each look. */
+  #tell(refused: Map<string, string>): void {
+    const before = this.#refused
+    this.#refused = refused
+    for (const [name, why] of refused)
+      if (before.get(name) !== why) this.#parts.onProblem(new Error(carriesNothing(name, why)))
+  }
+
   #wanted(devices: readonly Link[]): Map<number, Guarded> {
     const bridge = devices.find(({ name, kind }) => name === WORK_BRIDGE && kind === 'bridge')
     this.#bridge = bridge?.index
+    this.#parts.own({ ifindex: bridge?.index ?? 0, mac: bridge?.mac ?? NO_MAC })
     if (bridge === undefined) return new Map()
     const { overlay } = this.#parts
     const uplinks = this.#parts.uplinks()
@@ -200,26 +265,36 @@ export class Guard {
     return new Map([host, ...ports].map((device) => [device.ifindex, device]))
   }
 
-  /** False when it could not be, which the gate makes good by letting nothing through. */
-  async #guardOne({ name, ifindex, role }: Guarded, stand: ReadonlyMap<number, Role>): Promise<boolean> {
-    const { links, ports, netOf, overlay, onProblem } = this.#parts
+  /** False when it could not be: then the gate lets nothing through. Why is noted in `refused`, unless the device is gone. */
+  async #guardOne(
+    { name, ifindex, role }: Guarded,
+    stand: Present['whole'],
+    refused: Map<string, string>,
+  ): Promise<boolean> {
+    const { links, ports, netOf, overlay } = this.#parts
     try {
       if (stand.get(ifindex) !== role && !(await links.attach(ifindex, role))) return false
     } catch (error) {
-      if (!(error instanceof KernelError)) throw error
-      onProblem(error)
+      if (!(error instanceof KernelError || error instanceof Unguardable)) throw error
+      refused.set(name, error.message)
       return false
     }
     if (role === 'host') return true
+    if (!isSpelled(name)) {
+      refused.set(name, 'nft cannot write its name; rename it to letters, digits, and any of _ . -')
+      return false
+    }
     const carried = overlay(name)
     const workload = role === 'workload'
     const net = (workload ? (netOf(name) ?? ports.net(ifindex)) : carried) ?? 0
     const kind = workload ? 0 : carried === undefined ? PORT_UPLINK : OVERLAY
-    if (!ports.is(ifindex, net, kind)) ports.set(ifindex, net, kind)
+    try {
+      if (!ports.is(ifindex, net, kind)) ports.set(ifindex, net, kind)
+    } catch (error) {
+      // No room for so many ports.
+      refused.set(name, (error as Error).message)
+      return false
+    }
     return true
   }
 }
-
-/** Devices that stamped frames may leave by: name by ifindex. */
-const passable = (devices: readonly Guarded[]): Map<number, string> =>
-  new Map(devices.flatMap(({ ifindex, name, role }) => (role === 'host' ? [] : [[ifindex, name] as const])))

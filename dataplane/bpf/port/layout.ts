@@ -50,11 +50,32 @@ export const endpointKey = struct<EndpointKey>('endpoint_key', 12, { net: [0, u3
 export interface EndpointRow {
   /** The address that most of its packets bear. */
   address: string
-  /** ifindex of its port: declared, or 0 until the program has seen it. */
+  /** CLAIM_* of numbers.ts: which ports may become its home. */
+  claims: number
+  /** ifindex of its port: named, or 0 until the program has seen it. */
   home: number
   slot: number
 }
-export const endpointRow = struct<EndpointRow>('endpoint', 16, { address: [0, ipv4], home: [8, u32], slot: [12, u32] })
+export const endpointRow = struct<EndpointRow>('endpoint', 16, {
+  address: [0, ipv4],
+  claims: [4, u32],
+  home: [8, u32],
+  slot: [12, u32],
+})
+
+export interface LinkKey {
+  net: number
+  /** The last eight bytes of the address, the first of them lowest. */
+  id: bigint
+}
+export const linkKey = struct<LinkKey>('link_key', 12, { net: [0, u32], id: [4, u64] })
+
+export interface OutsideRow {
+  /** Nanoseconds of CLOCK_MONOTONIC. */
+  heard: bigint
+  times: number
+}
+export const outsideRow = struct<OutsideRow>('outside', 16, { heard: [0, u64], times: [8, safeInteger] })
 
 export interface AddressKey {
   net: number
@@ -68,6 +89,13 @@ export interface AddressRow {
   routed: number
 }
 export const addressRow = struct<AddressRow>('address', 8, { slot: [0, u32], routed: [4, u32] })
+
+export interface FormerRow {
+  net: number
+  /** Of the lease. */
+  address: string
+}
+export const formerRow = struct<FormerRow>('former', 8, { net: [0, u32], address: [4, ipv4] })
 
 export interface PrefixKey {
   length: number
@@ -85,13 +113,21 @@ export interface NetRow {
 }
 export const netRow = struct<NetRow>('net', 8, { gateway: [0, ipv4], vlan: [4, u16], flags: [6, u16] })
 
+export interface HostRow {
+  mac: string
+  ifindex: number
+}
+export const hostRow = struct<HostRow>('host', 16, { mac: [0, mac], ifindex: [8, u32] })
+
 export interface MacbindRow {
-  /** 0 is every port. */
+  /** 0 is every port, NO_DEVICE one that is away. */
   ifindex: number
   /** 0 is any. */
   vlan: number
+  /** LOCK_* of numbers.ts. */
+  lock: number
 }
-export const macbindRow = struct<MacbindRow>('macbind', 8, { ifindex: [0, u32], vlan: [4, u32] })
+export const macbindRow = struct<MacbindRow>('macbind', 8, { ifindex: [0, u32], vlan: [4, u16], lock: [6, u16] })
 
 export interface TenantNetRow {
   /** TENANT_BLOCKED of numbers.ts, or 0. */

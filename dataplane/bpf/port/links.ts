@@ -1,11 +1,10 @@
 /**
- * The pinned links of a device on `br-work`: two stubs, one each way. They carry packets without the agent; the next one
- * finds them by their names: `<role>-<ifindex>-<direction>`.
+ * What is attached to a device on `br-work`: two stubs, one each way. They carry packets without the agent; the next one
+ * finds them by their names, those of pins being `<role>-<ifindex>-<direction>`.
  */
-import { mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { KernelError } from '../../libc.ts'
-import { attachTcx, type Direction, openLink } from '../link.ts'
+import type { Attachments, Found, Kind } from '../attach/attachments.ts'
+import type { Direction } from '../link.ts'
 import type { BpfObject } from '../object.ts'
 
 /** What a device is for: `host` is the bridge itself, where the node's own IP stack begins. */
@@ -19,78 +18,64 @@ const STUBS: Readonly<Record<Role, Readonly<Record<Direction, string>>>> = {
 const DIRECTIONS: readonly Direction[] = ['ingress', 'egress']
 const PIN = /^(workload|uplink|host)-([1-9][0-9]*)-(ingress|egress)$/
 
+/** `dir` is the layout's directory on the bpf filesystem, `set` the number of the map that the stubs go on from. */
+export const portKind = (dir: string, set: number): Kind => ({
+  kind: 'port',
+  dir: join(dir, 'links'),
+  pin: ({ what, ifindex, direction }) => `${what}-${ifindex}-${direction}`,
+  place(pin) {
+    const [, what, ifindex, direction] = PIN.exec(pin) ?? []
+    return what === undefined ? undefined : { what, ifindex: Number(ifindex), direction: direction as Direction }
+  },
+  // Where the load balancer is, too, which sends on what it takes: nothing that has not been proven.
+  first: true,
+  set,
+})
+
+export interface Present {
+  /** Devices that have both stubs of a role and are still there. */
+  whole: Map<number, Role>
+  /** Every device that has anything of ours. */
+  places: Found[]
+}
+
 export class PortLinks {
-  readonly #dir: string
+  readonly #attachments: Attachments
   readonly #object: Pick<BpfObject, 'program'>
 
-  /** `dir` is the layout's directory on the bpf filesystem. */
-  constructor(dir: string, object: Pick<BpfObject, 'program'>) {
-    this.#dir = join(dir, 'links')
+  constructor(attachments: Attachments, object: Pick<BpfObject, 'program'>) {
+    this.#attachments = attachments
     this.#object = object
-    mkdirSync(this.#dir, { recursive: true })
   }
 
-  /** Devices that have both links and are still there, with what they are for. */
-  present(): Map<number, Role> {
-    const found = new Map<string, Set<string>>()
-    for (const name of readdirSync(this.#dir)) {
-      const [, role, ifindex, direction = ''] = PIN.exec(name) ?? []
-      if (role === undefined || !this.#stands(name)) continue
-      const key = `${role}-${ifindex}`
-      found.set(key, (found.get(key) ?? new Set()).add(direction))
+  /** What is attached now. @throws KernelError */
+  async present(): Promise<Present> {
+    const places = await this.#attachments.list()
+    const sides = new Map<string, Set<Direction>>()
+    for (const { what, ifindex, direction, stands } of places) {
+      if (stands && isRole(what))
+        sides.set(`${what}-${ifindex}`, (sides.get(`${what}-${ifindex}`) ?? new Set()).add(direction))
     }
-    const whole = [...found].filter(([, directions]) => directions.size === DIRECTIONS.length)
-    return new Map(whole.map(([key]) => [Number(key.split('-')[1]), key.split('-')[0] as Role]))
+    const whole = new Map<number, Role>()
+    for (const { what, ifindex } of places) {
+      if (isRole(what) && sides.get(`${what}-${ifindex}`)?.size === DIRECTIONS.length) whole.set(ifindex, what)
+    }
+    return { whole, places }
   }
 
-  /**
-   * Attaches what is missing. Resolves to false when the device is gone. @throws KernelError
-   */
+  /** Attaches what is missing. Resolves to false when the device is gone. @throws KernelError */
   async attach(ifindex: number, role: Role): Promise<boolean> {
     for (const direction of DIRECTIONS) {
-      const name = `${role}-${ifindex}-${direction}`
-      if (this.#stands(name)) continue
-      rmSync(join(this.#dir, name), { force: true })
-      try {
-        // Where the load balancer is, too, which sends on what it takes: nothing that has not been proven.
-        const link = await attachTcx(this.#object.program(STUBS[role][direction]), ifindex, direction, 'first')
-        link.pin(join(this.#dir, name))
-        await link.close()
-      } catch (error) {
-        if (error instanceof KernelError && error.code === 'ENODEV') return false
-        throw error
-      }
+      const program = this.#object.program(STUBS[role][direction])
+      if (!(await this.#attachments.attach({ what: role, ifindex, direction }, program))) return false
     }
     return true
   }
 
-  /** Takes the links of a device off, whichever role they are for; `except` stays. */
-  async detach(ifindex: number, except?: Role): Promise<void> {
-    for (const name of readdirSync(this.#dir)) {
-      const [, role, index] = PIN.exec(name) ?? []
-      if (Number(index) !== ifindex || role === except) continue
-      await openLink(join(this.#dir, name)).detach()
-    }
-  }
-
-  /** Every device that has a pin here, alive or not. */
-  known(): Set<number> {
-    return new Set(
-      readdirSync(this.#dir)
-        .flatMap((name) => PIN.exec(name)?.[2] ?? [])
-        .map(Number),
-    )
-  }
-
-  /** Whether the pin is a link that is attached. */
-  #stands(name: string): boolean {
-    try {
-      const link = openLink(join(this.#dir, name))
-      const gone = link.deviceGone()
-      void link.close()
-      return !gone
-    } catch {
-      return false
-    }
+  /** Takes off what is attached to a device, for whichever role. @throws KernelError */
+  async detach(ifindex: number, { places }: Present): Promise<void> {
+    for (const place of places) if (place.ifindex === ifindex) await this.#attachments.detach(place)
   }
 }
+
+const isRole = (what: string): what is Role => Object.hasOwn(STUBS, what)

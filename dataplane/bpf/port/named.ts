@@ -3,7 +3,7 @@ import type { PortEntry } from './entries.ts'
 
 /** The port that an entry names, if any. */
 function portOf(entry: PortEntry): string | undefined {
-  if (entry.kind === 'overlay') return entry.link
+  if (entry.kind === 'overlay' || entry.kind === 'peer') return entry.link
   return entry.kind === 'macbind' || entry.kind === 'binding' ? entry.port || undefined : undefined
 }
 

@@ -1,5 +1,5 @@
 /** Why frames on br-work are dropped: names for metrics and events, and the words for the operator. */
-import * as numbers from '../../numbers.ts'
+import * as numbers from './numbers.ts'
 
 interface Reason {
   number: number
@@ -20,12 +20,31 @@ const TABLE = {
   unbound: { number: numbers.DROP_UNBOUND, words: "has a source MAC that is not bound in the port's network" },
   stale: { number: numbers.DROP_STALE, words: 'has a source MAC that is no longer bound' },
   home: { number: numbers.DROP_HOME, words: 'has a source MAC that is in use at another port' },
+  other_port: {
+    number: numbers.DROP_OTHER_PORT,
+    words: 'has the MAC of an endpoint that belongs to another device: name this one as its port, or detach it',
+  },
   address: { number: numbers.DROP_ADDRESS, words: 'has a source address that its MAC does not own' },
   arp: { number: numbers.DROP_ARP, words: 'is ARP that speaks for somebody else' },
-  zero_address: { number: numbers.DROP_ZERO_ADDRESS, words: 'comes from 0.0.0.0 and is not from a DHCP client' },
-  dhcp_server: { number: numbers.DROP_DHCP_SERVER, words: 'is the answer of a DHCP server that the network has not' },
-  ipv6: { number: numbers.DROP_IPV6, words: 'is IPv6 of an address that is not link-local or not its own' },
-  ipv6_router: { number: numbers.DROP_IPV6_ROUTER, words: 'plays the IPv6 router or DHCPv6 server' },
+  zero_address: {
+    number: numbers.DROP_ZERO_ADDRESS,
+    words: 'has no source address, and is neither DHCP nor what a machine says before it has one',
+  },
+  dhcp_server: { number: numbers.DROP_DHCP_SERVER, words: 'is for DHCP clients, which the node alone answers' },
+  dhcp_client: {
+    number: numbers.DROP_DHCP_CLIENT,
+    words: 'is a DHCP request that names another MAC, or a fragment of one',
+  },
+  open_port: {
+    number: numbers.DROP_OPEN_PORT,
+    words: 'comes by a port of no network, and is for the node or a network',
+  },
+  outside_mac: { number: numbers.DROP_OUTSIDE_MAC, words: 'has a source MAC that is in use behind an uplink' },
+  llc: { number: numbers.DROP_LLC, words: 'has IPv4, ARP, IPv6 or a VLAN tag wrapped in LLC/SNAP' },
+  ipv6: { number: numbers.DROP_IPV6, words: 'is IPv6 of an address that is not link-local, or names another MAC' },
+  ipv6_link: { number: numbers.DROP_IPV6_LINK, words: "has a link-local source address that is not its sender's" },
+  ipv6_target: { number: numbers.DROP_IPV6_TARGET, words: "speaks for a link-local address that is not its sender's" },
+  ipv6_router: { number: numbers.DROP_IPV6_ROUTER, words: 'is what only an IPv6 router or a DHCPv6 server says' },
   ipv6_hidden: { number: numbers.DROP_IPV6_HIDDEN, words: 'hides its content behind IPv6 extension headers' },
   claim: { number: numbers.DROP_CLAIM, words: 'came while its port was given to another network' },
   private_address: { number: numbers.DROP_PRIVATE_ADDRESS, words: 'has a source address of a private network' },

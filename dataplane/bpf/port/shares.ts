@@ -2,6 +2,7 @@
  * A map whose rows several entries may ask for: the range of two networks, a MAC bound in two of them, a lock on a port.
  * Knows who asks for what; a row holds what `merge` makes of it and is there as long as somebody asks.
  */
+import { KernelError } from '../../libc.ts'
 import { inSlices } from '../../slices.ts'
 import type { BpfMap } from '../map.ts'
 
@@ -11,6 +12,8 @@ export interface SharedTable<K, V> {
   merge(asked: Iterable<V>): V
   /** Arrays have no absent rows: this value stands for it. */
   absent?: V
+  /** A row for which there is no room is left out: nobody is refused anything for its sake. */
+  spare?: true
 }
 
 /** Rows as pairs of key and value. */
@@ -89,9 +92,17 @@ export class Shares<K, V> {
   #write(key: K): void {
     const { map, absent } = this.#table
     const row = this.#asked.get(idOf(key))
-    if (row !== undefined) map.set(key, this.#merged(row))
+    if (row !== undefined) this.#set(key, this.#merged(row))
     else if (absent !== undefined) map.set(key, absent)
     else map.delete(key)
+  }
+
+  #set(key: K, value: V): void {
+    try {
+      this.#table.map.set(key, value)
+    } catch (error) {
+      if (!(this.#table.spare && error instanceof KernelError && error.code === 'E2BIG')) throw error
+    }
   }
 
   #merged(row: Asked<K, V>): V {

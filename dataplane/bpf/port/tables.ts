@@ -7,6 +7,7 @@ import {
   NET_HOST_GATEWAY,
   NET_ROUTED,
   ROUTED_NET_BASE,
+  SETTING_CLOSED,
   SETTING_LOCK,
   SETTING_MACBIND,
   STAMP_ROUTED,
@@ -14,8 +15,9 @@ import {
   VLAN_LOCKED,
 } from '../../numbers.ts'
 import type { Binding, MacBinding, Net, PortEntry, TenantNet } from './entries.ts'
-import type { AddressKey, AddressRow, MacbindRow, NetRow, PrefixKey, TenantNetRow } from './layout.ts'
+import type { AddressKey, AddressRow, FormerRow, MacbindRow, NetRow, PrefixKey, TenantNetRow } from './layout.ts'
 import type { PortMaps } from './maps.ts'
+import { BINDINGS_EXIST, BINDINGS_NAME_PORTS, NO_DEVICE } from './numbers.ts'
 import { type Rows, Shares } from './shares.ts'
 
 function highest(asked: Iterable<number>): number {
@@ -34,6 +36,12 @@ const theOne = <V>(asked: Iterable<V>): V => {
   const [first] = asked
   if (first === undefined) throw new TypeError('a row that nobody asks for')
   return first
+}
+
+/** 0 where they differ. */
+function onlyOne(asked: Iterable<number>): number {
+  const all = new Set(asked)
+  return all.size === 1 ? highest(all) : 0
 }
 
 function mergeNets(asked: Iterable<NetRow>): NetRow {
@@ -65,8 +73,10 @@ export const sharedTables = (maps: PortMaps) => ({
       return one ?? 0
     },
   }),
+  formers: new Shares<string, FormerRow>({ map: maps.formers, merge: theOne, spare: true }),
   addresses: new Shares<AddressKey, AddressRow>({ map: maps.addresses, merge: theOne }),
   vlans: new Shares<number, number>({ map: maps.vlans, merge: allBits, absent: 0 }),
+  peers: new Shares<string, number>({ map: maps.peers, merge: onlyOne }),
   macbinds: new Shares<string, MacbindRow>({ map: maps.macbinds, merge: theOne }),
   locks: new Shares<number, number>({ map: maps.locks, merge: highest }),
   settings: new Shares<number, number>({ map: maps.settings, merge: highest, absent: 0 }),
@@ -80,8 +90,10 @@ export interface Wishes {
   privateRanges?: Rows<PrefixKey, number>
   hostRanges?: Rows<PrefixKey, number>
   netOfMac?: Rows<string, number>
+  formers?: Rows<string, FormerRow>
   addresses?: Rows<AddressKey, AddressRow>
   vlans?: Rows<number, number>
+  peers?: Rows<string, number>
   macbinds?: Rows<string, MacbindRow>
   locks?: Rows<number, number>
   settings?: Rows<number, number>
@@ -93,6 +105,8 @@ export interface Wishes {
 export interface Surroundings {
   /** ifindex of a guarded port by its name. */
   port(name: string): number | undefined
+  /** ifindex of a guarded port that leads off the node. */
+  overlay(name: string): number | undefined
   /** Slot of a binding by its key; it has one. */
   slot(key: string): number
 }
@@ -109,6 +123,14 @@ export function wishesOf(entry: PortEntry, around: Surroundings): Wishes {
       return { vlans: [[entry.vlan, VLAN_LOCKED]] }
     case 'tenant_net':
       return ofTenantNet(entry)
+    case 'peer': {
+      const ifindex = around.overlay(entry.link)
+      return ifindex === undefined ? {} : { peers: [[entry.mac, ifindex]] }
+    }
+    case 'closing':
+      return { settings: [[SETTING_CLOSED, 1]] }
+    case 'former':
+      return { formers: [[entry.mac, { net: entry.net, address: entry.address }]] }
     case 'uplink':
     case 'overlay':
     case 'stray':
@@ -143,14 +165,24 @@ function ofBinding({ net, address, mac, routed }: Binding, slot: number): Wishes
   }
 }
 
-/** `ifindex` is 0 for every port, and undefined while the named one is away. */
+/** `ifindex` is 0 for every port, and undefined while the named one is away: its MAC is then admitted nowhere. */
 function ofMacBinding({ mac, vlan, mode }: MacBinding, ifindex: number | undefined): Wishes {
   const lock = mode === 'hard' ? LOCK_HARD : LOCK_SOFT
-  const any: Rows<number, number> = [[SETTING_MACBIND, 1]]
-  if (ifindex === undefined) return { settings: any }
-  const here: Rows<string, MacbindRow> = [[mac, { ifindex, vlan }]]
-  if (ifindex === 0) return { macbinds: here, settings: [...any, [SETTING_LOCK, lock]] }
-  return { macbinds: here, locks: [[ifindex, lock]], settings: any }
+  const macbinds: Rows<string, MacbindRow> = [[mac, { ifindex: ifindex ?? NO_DEVICE, vlan, lock }]]
+  if (ifindex === 0) {
+    return {
+      macbinds,
+      settings: [
+        [SETTING_MACBIND, BINDINGS_EXIST],
+        [SETTING_LOCK, lock],
+      ],
+    }
+  }
+  return {
+    macbinds,
+    settings: [[SETTING_MACBIND, BINDINGS_NAME_PORTS]],
+    ...(ifindex !== undefined && { locks: [[ifindex, lock]] }),
+  }
 }
 
 const ofTenantNet = ({ net, bucket, rate, blocked }: TenantNet): Wishes => ({

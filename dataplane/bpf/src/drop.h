@@ -44,6 +44,12 @@ static __noinline int tell(const struct violation_event *event)
 	return event && bpf_ringbuf_output(&events, (void *)event, sizeof(*event), 0) == 0;
 }
 
+/* Tells that an endpoint is at another port than before. Not inline, as `tell`. */
+static __noinline int tell_claim(const struct claim_event *event)
+{
+	return event && bpf_ringbuf_output(&events, (void *)event, sizeof(*event), 0) == 0;
+}
+
 /*
  * Counts a broken rule and tells of it at most once a second for the same MAC, port and reason. What is not told is
  * counted: in the row of the three, which the next event carries, or as TALLY_UNTOLD while there is no row. `vlans` is

@@ -46,6 +46,49 @@ static __always_inline int is_for_host(const struct frame *f, __u32 net, __u32 m
 	return flags & STRATUM_NET_HOST_GATEWAY || (flags & STRATUM_NET_ROUTED && mark & STRATUM_STAMP_ROUTED);
 }
 
+/* What an open port says by IPv6 and the node does not hear: a router's words, DHCPv6 answers, and what may hide them. */
+static __noinline __u32 judge_open6(struct __sk_buff *skb, __u32 at)
+{
+	__u32 next = 0;
+	__u16 ports[2];
+	__u8 byte = 0;
+
+	if (bpf_skb_load_bytes(skb, at + 6, &byte, 1))
+		return STRATUM_DROP_SHORT;
+	next = byte;
+	at += IPV6_HEADER;
+	if (skip_extensions(skb, &at, &next))
+		return STRATUM_DROP_SHORT;
+	if (is_extension(next) || next == FRAGMENT || next == AUTHENTICATION)
+		return STRATUM_DROP_IPV6_HIDDEN;
+	if (next == PROTOCOL_ICMPV6) {
+		if (bpf_skb_load_bytes(skb, at, &byte, 1))
+			return STRATUM_DROP_SHORT;
+		return byte == ROUTER_ADVERTISEMENT || byte == REDIRECT ? STRATUM_DROP_IPV6_ROUTER : 0;
+	}
+	if (next != PROTOCOL_UDP)
+		return 0;
+	if (bpf_skb_load_bytes(skb, at, ports, sizeof(ports)))
+		return STRATUM_DROP_SHORT;
+	return ports[1] == bpf_htons(DHCPV6_CLIENT) ? STRATUM_DROP_IPV6_ROUTER : 0;
+}
+
+/* 0 or the reason against a frame of an open port, or of one of another node, that is for the node: nobody vouches for it. */
+static __always_inline __u32 judge_open(struct __sk_buff *skb, const struct frame *f)
+{
+	__u32 range;
+
+	if (setting(STRATUM_SETTING_CLOSED))
+		return STRATUM_DROP_OPEN_PORT;
+	if (f->type == TYPE_IPV6)
+		return judge_open6(skb, f->at);
+	if (UDP_TO(f->ports) == DHCP_CLIENT)
+		return STRATUM_DROP_DHCP_SERVER;
+	/* Into a net nothing of it is routed; routed addresses are the world's. */
+	range = f->target ? host_range(f->target) : 0;
+	return range && !(range & STRATUM_STAMP_ROUTED) ? STRATUM_DROP_OPEN_PORT : 0;
+}
+
 /* Verdict for a frame that goes up to the node. */
 static __always_inline int host_ingress(struct __sk_buff *skb)
 {
@@ -55,9 +98,15 @@ static __always_inline int host_ingress(struct __sk_buff *skb)
 	if ((mark & STRATUM_STAMP_MASK) != STRATUM_STAMP)
 		return drop(STRATUM_DROP_UNSTAMPED);
 	reason = parse(skb, &f);
-	/* From off the node nobody speaks for an address that the node reaches in a net. */
-	if (net == 0)
-		return f.tags == 0 && f.sender && host_range(f.sender) ? drop(STRATUM_DROP_PRIVATE_ADDRESS) : PASS;
+	if (net == 0) {
+		reason = mark & STRATUM_STAMP_OUTSIDE ? 0 : judge_open(skb, &f);
+		if (reason)
+			return drop(reason);
+		/* From off the node nobody speaks for an address that the node reaches in a net. VLAN 0 is none. */
+		return (f.vids[0] | f.vids[1]) == 0 && f.sender && host_range(f.sender) ?
+			       drop(STRATUM_DROP_PRIVATE_ADDRESS) :
+			       PASS;
+	}
 	if (reason)
 		return drop(reason);
 	return is_for_host(&f, net, mark) ? PASS : drop(STRATUM_DROP_HOST);

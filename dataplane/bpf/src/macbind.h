@@ -1,4 +1,7 @@
-/* MAC bindings: a port that one of them names, or every port when one names all, admits bound MACs only. */
+/*
+ * MAC bindings: a port that one of them names, or every port when one names all, admits bound MACs only. One that names a
+ * port holds its MAC to that port, also when it is an endpoint's.
+ */
 #pragma once
 
 #include "drop.h"
@@ -19,7 +22,46 @@ static __always_inline __u32 lock_of(__u32 ifindex)
 	return named && *named > every ? *named : every;
 }
 
-/* 0 or the reason against a MAC that no endpoint has. A soft lock tells and lets pass. */
+/* True when the binding admits its MAC here. */
+static __always_inline int admits(const struct macbind *row, const struct frame *f, __u32 ifindex)
+{
+	return (!row->ifindex || row->ifindex == ifindex) && (!row->vlan || (f->tags > 0 && row->vlan == f->vids[0]));
+}
+
+/* Tells of a soft lock and lets pass. */
+static __always_inline __u32 judge_lock(struct __sk_buff *skb, const struct frame *f, __u32 lock)
+{
+	if (lock == STRATUM_LOCK_HARD)
+		return STRATUM_DROP_MACBIND;
+	violation(skb, f->source, STRATUM_TALLY_MACBIND_SOFT, f->sender, f->vids[0] | f->vids[1] << 16);
+	return 0;
+}
+
+/*
+ * 0 or the reason against the MAC of an endpoint, for which only bindings count that name a port: its own, and those that
+ * lock this port. `home`: it is at this port already.
+ */
+static __always_inline __u32 judge_named_macbind(struct __sk_buff *skb, const struct frame *f, int home)
+{
+	__u32 ifindex = skb->ifindex, lock = 0, *named;
+	struct macbind *row;
+
+	if (setting(STRATUM_SETTING_MACBIND) < STRATUM_BINDINGS_NAME_PORTS)
+		return 0;
+	row = bpf_map_lookup_elem(&macbinds, &f->source);
+	if (row && admits(row, f, ifindex))
+		return 0;
+	if (row && row->ifindex)
+		lock = row->lock;
+	if (!home) {
+		named = bpf_map_lookup_elem(&locks, &ifindex);
+		if (named && *named > lock)
+			lock = *named;
+	}
+	return lock ? judge_lock(skb, f, lock) : 0;
+}
+
+/* 0 or the reason against a MAC that no endpoint has. */
 static __always_inline __u32 judge_macbind(struct __sk_buff *skb, const struct frame *f)
 {
 	struct macbind *row;
@@ -31,11 +73,7 @@ static __always_inline __u32 judge_macbind(struct __sk_buff *skb, const struct f
 	if (lock == 0)
 		return 0;
 	row = bpf_map_lookup_elem(&macbinds, &f->source);
-	if (row && (!row->ifindex || row->ifindex == skb->ifindex) &&
-	    (!row->vlan || (f->tags > 0 && row->vlan == f->vids[0])))
+	if (row && admits(row, f, skb->ifindex))
 		return 0;
-	if (lock == STRATUM_LOCK_HARD)
-		return STRATUM_DROP_MACBIND;
-	violation(skb, f->source, STRATUM_TALLY_MACBIND_SOFT, f->sender, f->vids[0] | f->vids[1] << 16);
-	return 0;
+	return judge_lock(skb, f, lock);
 }

@@ -37,8 +37,9 @@ struct endpoint_key {
 struct endpoint {
 	/* The address that most of its packets bear. */
 	__u32 address;
-	__u32 unused;
-	/* ifindex of its port, 0 when not known. Program, except for declared ports. */
+	/* CLAIM_*: which ports may become its home. */
+	__u32 claims;
+	/* ifindex of its port, 0 when there is none. Program, unless CLAIM_NONE. */
 	__u32 home;
 	__u32 slot;
 };
@@ -86,6 +87,31 @@ struct {
 	__type(value, struct address);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } addresses SEC(".maps");
+
+/* A MAC that is bound no more, and whose client may hold its lease still. */
+struct former {
+	__u32 net;
+	/* The address of the lease. */
+	__u32 address;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, STRATUM_ENDPOINT_ROWS);
+	__type(key, __u64); /* MAC */
+	__type(value, struct former);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} formers SEC(".maps");
+
+/* Program: the port by which such a client has asked last. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, STRATUM_FORMER_PORT_ROWS);
+	__type(key, __u64); /* MAC */
+	__type(value, __u32); /* ifindex */
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} former_ports SEC(".maps");
 
 /* The net of a MAC that comes in by an open port, or MAC_AMBIGUOUS. */
 struct {
@@ -157,12 +183,42 @@ struct {
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } far SEC(".maps");
 
+/* br-work as the node's own leg: its MAC and ifindex; 0 while it is not known. */
+struct host {
+	__u64 mac;
+	__u32 ifindex;
+	__u32 unused;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct host);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} hosts SEC(".maps");
+
+/*
+ * Of no net: the overlay behind which a peer has the MAC. The bridge does not know of it before it has heard it, and would
+ * flood frames for it to every overlay of open ports.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, STRATUM_PEER_ROWS);
+	__type(key, __u64); /* MAC */
+	__type(value, __u32); /* ifindex; 0 where several overlays have it */
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} peers SEC(".maps");
+
 /* Where a MAC may be. */
 struct macbind {
-	/* 0: on every port. */
+	/* 0: on every port; NO_DEVICE: on the named one, which is away. */
 	__u32 ifindex;
 	/* 0: with any tag or none. */
-	__u32 vlan;
+	__u16 vlan;
+	/* LOCK_* of this binding. */
+	__u16 lock;
 };
 
 struct {
@@ -277,6 +333,19 @@ struct violation_event {
 	__u32 address;
 	/* Ids of the tags from the outside in, 0 where there is none. */
 	__u16 vlans[2];
+};
+
+/* An endpoint has become another port's. Its kind stands where the reason of a violation does. */
+struct claim_event {
+	/* Nanoseconds of CLOCK_MONOTONIC. */
+	__u64 time;
+	__u64 mac;
+	__u32 net;
+	/* ifindex of the port that it was at before, 0 for none. */
+	__u32 from;
+	__u32 ifindex;
+	/* TALLY_CLAIMED */
+	__u32 kind;
 };
 
 struct {

@@ -1,8 +1,10 @@
 /* Private networks: who may send as whom, and where a MAC of a net is. */
 #pragma once
 
+#include "dhcp.h"
 #include "ipv6.h"
 #include "macbind.h"
+#include "outside.h"
 
 #define MAC_BITS 0xffffffffffffULL
 
@@ -62,11 +64,13 @@ static __always_inline int claim(__u32 ifindex, __u32 net)
 	return seen == open || seen == (open | net);
 }
 
-static __always_inline __u64 *slot_word(__u32 slot, __u32 which)
+/* Takes it back. Whoever else claimed it for the same net does so again with the next frame. */
+static __always_inline void unclaim(__u32 ifindex, __u32 net)
 {
-	__u32 at = slot << STRATUM_SLOT_WORD_BITS | which;
+	__u64 open = (__u64)ifindex << 32, seen, *entry = port_word(ifindex, &seen);
 
-	return bpf_map_lookup_elem(&slots, &at);
+	if (entry)
+		__sync_val_compare_and_swap(entry, open | net, open);
 }
 
 static __always_inline struct endpoint *endpoint_of(__u32 net, __u64 mac)
@@ -127,7 +131,7 @@ static __always_inline __u32 judge_address(struct __sk_buff *skb, const struct f
 					   struct sender *s)
 {
 	if (f->type == TYPE_IPV6)
-		return judge_ipv6(skb, f->at, f->source);
+		return judge_ipv6(skb, f->at, f->source, s->net, s->slot);
 	if (is_arp(f)) {
 		if (f->arp_mac != f->source)
 			return STRATUM_DROP_ARP;
@@ -138,8 +142,12 @@ static __always_inline __u32 judge_address(struct __sk_buff *skb, const struct f
 	}
 	if (f->type != TYPE_IPV4)
 		return 0;
-	if (f->ports == UDP_FROM_TO(DHCP_SERVER, DHCP_CLIENT) && serves_dhcp(s->net))
-		return STRATUM_DROP_DHCP_SERVER;
+	if (may_be_dhcp(f) && serves_dhcp(s->net)) {
+		__u32 reason = judge_dhcp(skb, f->at, f->payload, f->fragment ? 0 : f->source);
+
+		if (reason)
+			return reason;
+	}
 	if (f->sender == address)
 		return 0;
 	if (f->sender == 0)
@@ -147,11 +155,46 @@ static __always_inline __u32 judge_address(struct __sk_buff *skb, const struct f
 	return owns(s->net, f->sender, s->slot, &s->routed) ? 0 : STRATUM_DROP_ADDRESS;
 }
 
+/*
+ * 0 or the reason against port `ifindex` as the new home of an endpoint. Whoever is there is never driven out: its port must
+ * be gone from br-work, and whether another may follow says the agent.
+ */
+static __always_inline __u32 judge_move(const struct endpoint *row, struct endpoint *found)
+{
+	__u32 net;
+
+	/* Should the row have become another's meanwhile, `move` finds its slot changed. */
+	found->claims = *(volatile __u32 *)&row->claims;
+	if (found->claims == STRATUM_CLAIM_NONE || (found->home && found->claims == STRATUM_CLAIM_FIRST))
+		return STRATUM_DROP_OTHER_PORT;
+	return found->home && net_of_port(found->home, &net) ? STRATUM_DROP_HOME : 0;
+}
+
+/* Makes the port the home of the endpoint, and tells of it where somebody has to know. False when another was faster. */
+static __always_inline int move(struct __sk_buff *skb, struct endpoint *row, const struct endpoint *found, __u32 net,
+				__u64 mac)
+{
+	__u64 slot = (__u64)found->slot << 32, was = slot | found->home, seen;
+	struct claim_event event = {0, mac, net, found->home, skb->ifindex, STRATUM_TALLY_CLAIMED};
+
+	/* Of the slot that was judged, or of none. */
+	seen = __sync_val_compare_and_swap((__u64 *)&row->home, was, slot | skb->ifindex);
+	if (seen != was)
+		return seen == (slot | skb->ifindex);
+	if (!found->home && found->claims != STRATUM_CLAIM_FIRST)
+		return 1;
+	event.time = bpf_ktime_get_ns();
+	tally(STRATUM_TALLY_CLAIMED);
+	if (!tell_claim(&event))
+		tally(STRATUM_TALLY_CLAIM_UNTOLD);
+	return 1;
+}
+
 /* 0 or the reason against a frame in net `s->net`, to which the port belongs or, while it is open, will belong. */
 static __always_inline __u32 judge_bound(struct __sk_buff *skb, const struct frame *f, int open, struct sender *s)
 {
 	struct endpoint *row = endpoint_of(s->net, f->source), found;
-	__u32 ifindex = skb->ifindex, reason, home_net;
+	__u32 ifindex = skb->ifindex, reason;
 	__u64 bound;
 
 	if (!row) {
@@ -164,8 +207,14 @@ static __always_inline __u32 judge_bound(struct __sk_buff *skb, const struct fra
 		if (!row || !is_bound(row, f->source, &found, &bound))
 			return STRATUM_DROP_STALE;
 	}
-	if (found.home != ifindex && found.home && net_of_port(found.home, &home_net) && home_net == s->net)
-		return STRATUM_DROP_HOME;
+	if (found.home != ifindex) {
+		reason = judge_move(row, &found);
+		if (reason)
+			return reason;
+	}
+	reason = judge_named_macbind(skb, f, found.home == ifindex);
+	if (reason)
+		return reason;
 	s->slot = found.slot;
 	s->routed = bound & STRATUM_TRUTH_ROUTED ? STRATUM_STAMP_ROUTED : 0;
 	reason = judge_address(skb, f, found.address, s);
@@ -173,11 +222,10 @@ static __always_inline __u32 judge_bound(struct __sk_buff *skb, const struct fra
 		return reason;
 	if (open && !claim(ifindex, s->net))
 		return STRATUM_DROP_CLAIM;
-	if (found.home != ifindex) {
-		__u64 slot = (__u64)found.slot << 32;
-
-		/* Of the slot that was judged, or of none. */
-		__sync_val_compare_and_swap((__u64 *)&row->home, slot | found.home, slot | ifindex);
+	if (found.home != ifindex && !move(skb, row, &found, s->net, f->source)) {
+		if (open)
+			unclaim(ifindex, s->net);
+		return STRATUM_DROP_HOME;
 	}
 	return 0;
 }
@@ -186,6 +234,7 @@ static __always_inline __u32 judge_bound(struct __sk_buff *skb, const struct fra
 static __always_inline __u32 judge_sender(struct __sk_buff *skb, const struct frame *f, struct sender *s)
 {
 	int open = s->net == 0;
+	__u32 reason;
 
 	if (open) {
 		__u32 *net = bpf_map_lookup_elem(&net_of_mac, &f->source);
@@ -199,5 +248,6 @@ static __always_inline __u32 judge_sender(struct __sk_buff *skb, const struct fr
 		return judge_bound(skb, f, open, s);
 	if (f->sender && is_private(f->sender))
 		return STRATUM_DROP_PRIVATE_ADDRESS;
-	return judge_macbind(skb, f);
+	reason = judge_macbind(skb, f);
+	return reason ? reason : judge_outside(skb, f);
 }

@@ -17,6 +17,9 @@
 #define TYPE_VLAN bpf_htons(0x8100)
 #define TYPE_SERVICE_VLAN bpf_htons(0x88a8)
 #define TYPE_OLD_QINQ bpf_htons(0x9100)
+/* LLC follows, as it does behind a length (below 0x0600), in frames that are longer than a length can say. */
+#define TYPE_LLC bpf_htons(0x8870)
+#define SMALLEST_TYPE 0x0600
 
 #define PROTOCOL_TCP 6
 #define PROTOCOL_UDP 17
@@ -33,6 +36,7 @@
 
 /* Source and destination port as they stand in the packet. */
 #define UDP_FROM_TO(from, to) bpf_htonl((from) << 16 | (to))
+#define UDP_TO(ports) (bpf_ntohl(ports) & 0xffff)
 #define DHCP_CLIENT 68
 #define DHCP_SERVER 67
 
@@ -47,6 +51,8 @@ struct frame {
 	__u32 target;
 	/* UDP_FROM_TO of an IPv4 datagram or its first fragment; else 0. */
 	__u32 ports;
+	/* Where what an IPv4 packet of UDP carries begins, the header of UDP or a later fragment's part; else 0. */
+	__u32 payload;
 	/* Where the network header begins. */
 	__u32 at;
 	/* The tags from the outside in, whether the kernel has taken one out of the frame or not. */
@@ -133,7 +139,10 @@ static __always_inline __u32 read_ipv4(struct __sk_buff *skb, struct frame *f, c
 	f->target = *(__u32 *)(header + 16);
 	fragment = *(__u16 *)(header + 6);
 	f->fragment = (fragment & bpf_htons(0x3fff)) != 0;
-	if (header[9] != PROTOCOL_UDP || fragment & bpf_htons(0x1fff))
+	if (header[9] != PROTOCOL_UDP)
+		return 0;
+	f->payload = f->at + length;
+	if (fragment & bpf_htons(0x1fff))
 		return 0;
 	if (length == IPV4_HEADER && (void *)header + IPV4_HEADER + UDP_PORTS <= end)
 		f->ports = *(__u32 *)(header + IPV4_HEADER);
@@ -160,16 +169,41 @@ static __always_inline int is_arp(const struct frame *f)
 	return f->type == TYPE_ARP || f->type == TYPE_RARP;
 }
 
+/*
+ * LLC with SNAP (IEEE 802.2, RFC 1042, 802.1H) in front of what is judged under its EtherType: some receivers unwrap it.
+ * 0 or the reason.
+ */
+static __noinline __u32 judge_llc(struct __sk_buff *skb, __u32 at)
+{
+	__u8 head[8];
+	__u16 type;
+
+	if (bpf_skb_load_bytes(skb, at, head, sizeof(head)))
+		return 0;
+	/* The lowest bits of the two SAPs and the poll bit say nothing of what follows. */
+	if ((head[0] & 0xfe) != 0xaa || (head[1] & 0xfe) != 0xaa || (head[2] & 0xef) != 0x03)
+		return 0;
+	if (head[3] || head[4] || (head[5] && head[5] != 0xf8))
+		return 0;
+	type = bpf_htons(head[6] << 8 | head[7]);
+	if (type == TYPE_IPV4 || type == TYPE_IPV6 || type == TYPE_ARP || type == TYPE_RARP || is_tag(type) ||
+	    type == TYPE_OLD_QINQ)
+		return STRATUM_DROP_LLC;
+	return 0;
+}
+
 /* What stands behind the tags, as far as it tells addresses. 0 or a reason. */
 static __always_inline __u32 read_network(struct __sk_buff *skb, struct frame *f)
 {
 	void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
 
-	f->sender = f->target = f->ports = f->fragment = 0;
+	f->sender = f->target = f->ports = f->payload = f->fragment = 0;
 	if (f->type == TYPE_IPV4)
 		return read_ipv4(skb, f, data + (f->at & 31), end);
 	if (is_arp(f))
 		return read_arp(f, data + (f->at & 31), end);
+	if (bpf_ntohs(f->type) < SMALLEST_TYPE || f->type == TYPE_LLC)
+		return judge_llc(skb, f->at);
 	return 0;
 }
 

@@ -9,6 +9,7 @@
 #include <bpf/bpf_helpers.h>
 #include "account.h"
 #include "flow.h"
+#include "former.h"
 #include "forward.h"
 #include "host.h"
 #include "networks.h"
@@ -58,7 +59,7 @@ SEC("tc") int port_in(struct __sk_buff *skb)
 	struct sender sender = {};
 	struct queue queue = {};
 	struct frame f = {};
-	__u32 reason;
+	__u32 reason, former;
 
 	if (is_shaped(skb)) {
 		skb->mark = STRATUM_STAMP | (skb->mark & ~STRATUM_STAMP_MASK);
@@ -75,6 +76,11 @@ SEC("tc") int port_in(struct __sk_buff *skb)
 		reason = judge_sender(skb, &f, &sender);
 	if (reason == STRATUM_DROP_RESERVED)
 		return drop(reason);
+	former = refused_former(skb, &f, sender.net, reason);
+	if (former) {
+		reason = judge_tenant(skb, former, 1);
+		return reason ? drop(reason) : bpf_redirect(to_node(skb, &f, former), BPF_F_INGRESS);
+	}
 	if (reason)
 		return violation(skb, f.source, reason, f.sender, f.vids[0] | f.vids[1] << 16);
 
@@ -84,6 +90,12 @@ SEC("tc") int port_in(struct __sk_buff *skb)
 	if (reason)
 		return drop(reason);
 
+	if (!sender.net && !f.sender) {
+		/* It may ask others as well, to whom the frame goes as that of any open port does. */
+		former = former_net(skb, &f);
+		if (former)
+			bpf_clone_redirect(skb, to_node(skb, &f, former), BPF_F_INGRESS);
+	}
 	skb->mark = STRATUM_STAMP | sender.routed | sender.net;
 
 	reason = limit_up(skb, sender.net, f.source, &queue);
@@ -114,8 +126,12 @@ SEC("tc") int port_out(struct __sk_buff *skb)
 		return drop(STRATUM_DROP_NO_PORT);
 	if ((skb->mark & STRATUM_STAMP_MASK) != STRATUM_STAMP)
 		return drop(STRATUM_DROP_UNSTAMPED);
-	if ((skb->mark & STRATUM_STAMP_NET) != net)
-		return drop(STRATUM_DROP_OTHER_NET);
+	if ((skb->mark & STRATUM_STAMP_NET) != net) {
+		if (net || !answers_former(skb, skb->mark & STRATUM_STAMP_NET))
+			return drop(STRATUM_DROP_OTHER_NET);
+		skb->mark = 0;
+		return PASS;
+	}
 
 	reason = judge_tenant(skb, net, 0);
 	if (reason)

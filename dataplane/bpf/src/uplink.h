@@ -32,11 +32,21 @@ static __always_inline int uplink_ingress(struct __sk_buff *skb, __u32 net, __u3
 	}
 	if (is_blocked(net))
 		return drop(STRATUM_DROP_TENANT_BLOCKED);
-	if (net)
-		learn_far(net, f.source, ifindex);
-	meet(skb, &f, net, MET_UPLINK);
 	skb->mark = STRATUM_STAMP | net;
-	return forward(skb, &f, net, ifindex);
+	if (net) {
+		learn_far(net, f.source, ifindex);
+	} else if (kind & STRATUM_PORT_OVERLAY) {
+		/* What belongs to none comes from open ports of other nodes. */
+		reason = judge_outside(skb, &f);
+		if (reason)
+			return drop(reason);
+	} else {
+		heard_outside(f.source);
+		skb->mark |= STRATUM_STAMP_OUTSIDE;
+	}
+	meet(skb, &f, net, MET_UPLINK);
+	/* What belongs to none goes from one way off the node to no other. */
+	return net ? forward(skb, &f, net, ifindex) : PASS;
 }
 
 /* True for what the node itself says to its neighbour on the wire by a socket on the port: LLDP, LACP, EAPOL. */

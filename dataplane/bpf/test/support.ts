@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Scope } from '../../../test/netns.ts'
+import { type Attaching, openAttaching } from '../attach/attaching.ts'
 import { ensureBpffs, layoutDir } from '../bpffs.ts'
 import type { Codec } from '../codec.ts'
 import { u32, u64 } from '../codec.ts'
@@ -25,15 +26,28 @@ export function bpffs(t: Scope): string {
   return root
 }
 
+/** How programs are attached in this process's namespace: as the kernel can, or by clsact with STRATUM_ATTACH=clsact. */
+export async function attachingHere(t: Scope): Promise<Attaching> {
+  const onProblem = (error: unknown) => {
+    throw error
+  }
+  const attaching = await openAttaching({
+    ...(process.env.STRATUM_ATTACH === 'clsact' && { form: 'clsact' }),
+    onProblem,
+  })
+  t.teardown(() => attaching.close())
+  return attaching
+}
+
 /** Path of an object that the build made of `<name>.bpf.c` in this folder. */
 export function objectPath(name: string): string {
   return fileURLToPath(new URL(`./${name}.bpf.o`, import.meta.url))
 }
 
-/** The loaded probe, its maps pinned below `pinDir`, else in a bpf filesystem of its own; closed at the end. */
-export async function loadProbe(t: Scope, options: ObjectOptions = {}): Promise<BpfObject> {
+/** The loaded probe, or another object, its maps pinned below `pinDir`, else in a bpf filesystem of its own; closed at the end. */
+export async function loadProbe(t: Scope, options: ObjectOptions = {}, name = 'probe'): Promise<BpfObject> {
   const pinDir = options.pinDir ?? layoutDir(bpffs(t))
-  const probe = openObject(objectPath('probe'), { ...options, pinDir })
+  const probe = openObject(objectPath(name), { ...options, pinDir })
   t.teardown(() => probe.close())
   await probe.load()
   return probe

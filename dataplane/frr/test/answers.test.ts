@@ -1,7 +1,7 @@
 /** Parsers of what daemons say: they read what is there and survive anything else. */
 import fc from 'fast-check'
 import t from 'tap'
-import { readBfd, readInstances, readNeighbors, readPrefixCounts, readRouteLine } from '../answers.ts'
+import { readBfd, readInstances, readNeighbors, readPrefixCounts, readQueued, readRouteLine } from '../answers.ts'
 import { observed } from '../observed.ts'
 import { routesOf } from '../readings.ts'
 import { readStatements } from '../statements.ts'
@@ -124,4 +124,17 @@ t.test('nothing that a daemon could say makes a parser throw', async (_t) => {
     }),
     all,
   )
+})
+
+t.test('what waits in the queues of a daemon is summed', (t) => {
+  const head = `     List     (ms)     Q. Runs Yields     Cycle Counts
+P      Items      Hold      Total      Total       Best      Gran.      Total      Avg.    Name
+`
+  const row = (flag: string, items: number, name: string) =>
+    `${flag}  ${items}        50         17         17          1          1         17         1    ${name}\n`
+  t.equal(readQueued(head), 0)
+  t.equal(readQueued(head + row(' ', 0, 'label callbacks') + row(' ', 0, 'process_queue (null)')), 0)
+  t.equal(readQueued(head + row(' ', 3, 'label callbacks') + row('P', 1, 'process_queue (null)')), 4)
+  t.equal(readQueued(''), 0)
+  t.end()
 })

@@ -1,5 +1,5 @@
 /** What leads a link from how it stands to what its entry says, and back. */
-import { confValue, writeConf } from '../devconf.ts'
+import { confValue, hasConf, writeConf } from '../devconf.ts'
 import { appendChange, type Device, deviceChange } from '../device.ts'
 import type { LinkEntry } from '../entries.ts'
 import { type LinkSettings, setLink } from '../link.ts'
@@ -33,7 +33,7 @@ export function linkChange(scene: Scene, found: Standing, wanted: LinkEntry): Li
     ...farChange(found, wanted),
   ]
   const value = (path: string) => confValue(found.detail.conf, path, wanted.name)
-  const sysctls = wanted.sysctls.filter(([path, wish]) => value(path) !== wish)
+  const sysctls = wanted.sysctls.filter(([path, wish]) => !hasConf(found.detail.conf, path, wanted.name, wish))
   if (halves.length + sysctls.length === 0) return undefined
   return {
     messages: halves.flatMap(({ messages }) => messages),

@@ -144,3 +144,59 @@ t.test('an agent of another build brings a process of its own, and the former an
   t.ok(await answers(port), 'the new one answers')
   while (alive(former)) await new Promise((resolve) => setTimeout(resolve, 10))
 })
+
+t.test(
+  'one that was stopped is ended and replaced within seconds, however often; no change is built on it',
+  async (t) => {
+    const path = socketFor(t)
+    const problems: string[] = []
+    const lost = { times: 0 }
+    const driver = await openResponder({
+      path,
+      onProblem: (error) => void problems.push(String(error)),
+      onLoss: () => void lost.times++,
+    })
+    t.teardown(() => driver.close())
+    const all = [zone, record(1)]
+    await driver.apply(adding(...all))
+    for (const times of [1, 2]) {
+      const stopped = driver.pid() ?? 0
+      process.kill(stopped, 'SIGSTOP')
+      const since = performance.now()
+      await t.rejects(driver.apply(adding(record(2))), GroundLost)
+      t.ok(performance.now() - since < 7500, 'not after half a minute, nor when a change gives up waiting')
+      t.same(await driver.observe(all), [])
+      await driver.apply(adding(...all), 'restore')
+      t.not(driver.pid(), stopped)
+      t.match(problems.join('\n'), new RegExp(`process ${stopped} was ended: it did not answer .*SIGSTOP`))
+      while (alive(stopped)) await new Promise((resolve) => setTimeout(resolve, 10))
+      while (lost.times < times) await new Promise((resolve) => setTimeout(resolve, 10))
+    }
+  },
+)
+
+t.test('one that an agent finds stopped makes room for another, which gets its addresses', async (t) => {
+  const path = socketFor(t)
+  const all = [zone, record(1), dnsListener('dns', { address: '127.0.0.1', port: await freePort() })]
+  const first = await open(t, path)
+  await first.driver.apply(adding(...all))
+  const stopped = first.pid()
+  await first.driver.close()
+  process.kill(stopped, 'SIGSTOP')
+  const second = await open(t, path)
+  t.equal(second.driver.pid(), undefined)
+  await second.driver.apply(adding(...all), 'change')
+  t.notOk(alive(stopped))
+  t.ok(await answers((all[2] as { port: number }).port))
+})
+
+t.test('one that is told much goes on when its agent was stopped meanwhile', async (t) => {
+  const { driver, pid } = await open(t, socketFor(t))
+  await driver.apply(adding(zone))
+  const former = pid()
+  // Nothing of this process runs for so long, as if it had been stopped.
+  await new Promise((resolve) => setTimeout(resolve, 1100))
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 4000)
+  await new Promise((resolve) => setTimeout(resolve, 1000))
+  t.equal(pid(), former)
+})

@@ -68,7 +68,7 @@ t.test('bw-16 bw-25 a block stops the MAC both ways, also without an agent, unti
   t.equal((await node.agent.call('GET', `${QUOTAS}/${mac(1)}`)).status, 404)
 })
 
-t.test('bw-16 a throttle slows the MAC to 1 Mbit/s each way', async (t) => {
+t.test('bw-16 a throttle slows the MAC to quota_throttle_bps each way, 1 Mbit/s by default', async (t) => {
   const it = await place(t, 2)
   const { node, mac, send, rateInto } = it
   const body = { id: 'q', mac: mac(1), action: 'throttle', enforced: true }
@@ -77,6 +77,11 @@ t.test('bw-16 a throttle slows the MAC to 1 Mbit/s each way', async (t) => {
   await it.until('it is throttled', async () => (await quotaOf(it)).throttled)
   const [sent, got] = await Promise.all([rateInto(2, 2500), rateInto(1, 2500)])
   for (const rate of [sent, got]) t.ok(rate < 1_050_000 && rate > 500_000, `${rate}`)
+  const key = '/control/v1/config/quota_throttle_bps'
+  await node.ok('PUT', key, { value: '3000000' })
+  const faster = await rateInto(2, 2500)
+  t.ok(faster < 3_150_000 && faster > 1_500_000, `${faster}, at once`)
+  await node.ok('DELETE', key)
   await node.ok('POST', QUOTAS, { ...body, monthly_limit_bytes: 2_000_000_000 })
   t.ok((await rateInto(2)) > 5_000_000, 'and not any longer')
   await Promise.all([up.stop(), down.stop()])

@@ -132,7 +132,7 @@ t.test('bw-12 bw-13 bw-14 bw-15 bw-17 bw-18 bw-20 quotas', async (t) => {
   const { call, plane } = it
   t.same((await call('GET', QUOTAS)).body, { quotas: [] })
   const none = await call('GET', `${QUOTAS}/${MAC}`)
-  t.same([none.status, none.body], [404, { error: `quota of ${MAC} not found` }])
+  t.same([none.status, none.body], [404, { error: `${MAC} has no quota` }])
   const body = { id: 'q', mac: MAC, monthly_limit_bytes: 1000 }
   for (const wrong of [
     { id: 'q', mac: MAC },

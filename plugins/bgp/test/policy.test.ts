@@ -38,8 +38,16 @@ t.test(
       name: 'in',
       entries: [{ match_prefix: 'l', set_local_pref: 333, set_community: '1:2', set_med: 9 }],
     })
-    await sure('POST', `${BGP}/policy/import`, { neighbor: PEER[4], route_map: 'in' })
-    await sees(['10.1.2.0/24'])
+    const kernel = () =>
+      node
+        .run('ip', 'route', 'show', 'proto', '186')
+        .split('\n')
+        .map((line) => line.split(' ')[0])
+        .filter(Boolean)
+        .sort()
+    t.match(await sure('POST', `${BGP}/policy/import`, { neighbor: PEER[4], route_map: 'in' }), { pending: undefined })
+    t.same(kernel(), ['10.1.2.0/24'], 'what is denied has left the kernel when the change is answered')
+    t.same(await received(), ['10.1.2.0/24'])
     await sees(['2001:db8:6:1::/64'], 'ipv6')
     t.match(
       (await routes('?best=true')).filter(({ source }) => source === 'received'),

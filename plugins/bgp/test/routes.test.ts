@@ -51,7 +51,7 @@ t.test(
         },
       },
     })
-    t.match(await post({}), { status: 409, body: { error: 'neighbor already exists' } })
+    t.match(await post({}), { status: 409, body: { error: /^neighbor .* already exists$/ } })
     t.ok(JSON.stringify([...plane.entries.values()]).includes('password S3cret-Key'), 'bgpd gets the key')
     const seen = [
       created.text,
@@ -257,4 +257,15 @@ t.test('bgp-17 bgp-18 bgp-19 bgp-20 bgp-21 bgp-22 bgp-23 lists, maps and policie
     'route_map.deleted',
     'prefix_list.deleted',
   ])
+})
+
+t.test('an internal neighbor of a second AS says that its routes are not installed', async (t) => {
+  const { call } = await bgpArea(t)
+  const add = async (body: object) => {
+    const answer = await call('POST', `${BGP}/neighbors`, body)
+    return (answer.body.neighbor as { installs_routes: boolean }).installs_routes
+  }
+  t.equal(await add(NEIGHBOR), true)
+  t.equal(await add({ peer_addr: '192.0.2.3', peer_as: 65003, local_as: 65003 }), false)
+  t.equal(await add({ peer_addr: '192.0.2.4', peer_as: 65004, local_as: 65003 }), true)
 })

@@ -8,7 +8,7 @@ import { attachNic, detachNics, type NicInput } from '../../networks/offers.ts'
 import type { Billing } from '../schemas.ts'
 
 export const P = '/api/v1'
-export const AREAS = ['node', 'ipam', 'l2', 'networks', 'tenants', 'flows', 'billing']
+export const AREAS = ['node', 'ipam', 'l2', 'networks', 'compute', 'tenants', 'flows', 'billing']
 export const NOW = '2030-01-01T00:00:00.000Z'
 
 export interface BillingArea extends BuiltAgent {

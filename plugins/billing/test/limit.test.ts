@@ -17,6 +17,7 @@ import {
   pins,
   place,
   type Seen,
+  STACK,
   twoTenants,
 } from './node.ts'
 
@@ -110,7 +111,7 @@ t.test('D107 a limit holds towards workloads, and for TCP', async (t) => {
 
   const up = flood(a, 2 * RATE, '10.0.0.254')
   await measured(500, a)
-  await limited(t, 'what a workload sends to the node', [{ ns: node.ns, device: 'br-work' }], [a])
+  await limited(t, 'what a workload sends to the node', [{ ns: node.ns, device: STACK }], [a])
   up.kill('SIGKILL')
 
   const sink = b.ns.spawn(process.execPath, ['-e', SINK])

@@ -98,9 +98,23 @@ export async function measured(ms: number, ...places: readonly Measured[]): Prom
   })
 }
 
+/** In place of a device: all that the IP stack of a namespace gets and sends. */
+export const STACK = 'ip'
+
 function bytes({ ns, device = 'eth0' }: Measured): { rx: number; tx: number } {
+  if (device === STACK) return octets(ns.run('cat', '/proc/net/netstat'))
   const [link] = JSON.parse(ns.run('ip', '-s', '-j', 'link', 'show', 'dev', device)) as {
     stats64: Record<'rx' | 'tx', { bytes: number }>
   }[]
   return { rx: link?.stats64.rx.bytes ?? 0, tx: link?.stats64.tx.bytes ?? 0 }
+}
+
+/** InOctets and OutOctets of IpExt. */
+function octets(netstat: string): { rx: number; tx: number } {
+  const [names = [], values = []] = netstat
+    .split('\n')
+    .filter((line) => line.startsWith('IpExt:'))
+    .map((line) => line.split(' '))
+  const value = (name: string) => Number(values[names.indexOf(name)] ?? 0)
+  return { rx: value('InOctets'), tx: value('OutOctets') }
 }

@@ -13,6 +13,8 @@ export interface Session {
   pid(): number
   /** The node has another certificate: from now on it is the one by which etcd is asked. */
   renew(): void
+  /** Has etcd end in order and start anew, with the files as they are now. Does not wait until it answers. */
+  restart(): Promise<void>
   /** Ends etcd in order, and the connection. A second call waits for the first. */
   close(): Promise<void>
 }
@@ -37,6 +39,7 @@ export async function openSession(settings: EtcdSettings, events: SessionEvents)
   const closing = new AbortController()
   let child: EtcdChild | undefined
   let last: EtcdExit | undefined
+  let again = false
 
   /** That it cannot be started at all, for want of file descriptors perhaps, is an end as well. */
   async function runOnce(): Promise<EtcdExit> {
@@ -55,8 +58,16 @@ export async function openSession(settings: EtcdSettings, events: SessionEvents)
       const since = performance.now()
       last = undefined
       const exit = await runOnce()
+      if (closing.signal.aborted) {
+        last = exit
+        return
+      }
+      if (again) {
+        again = false
+        pause = FIRST_PAUSE_MS / 2
+        continue
+      }
       last = exit
-      if (closing.signal.aborted) return
       if (exit.code === 0) return events.removed()
       events.ended(exit)
       if (performance.now() - since > STEADY_MS) pause = FIRST_PAUSE_MS
@@ -71,6 +82,12 @@ export async function openSession(settings: EtcdSettings, events: SessionEvents)
     lastExit: () => last,
     pid: () => child?.pid ?? 0,
     renew: () => etcd.renew(tls()),
+    async restart() {
+      const old = child
+      if (old === undefined) return
+      again = true
+      await old.stop()
+    },
     close() {
       closed ??= (async () => {
         closing.abort()

@@ -8,8 +8,11 @@ import { ApiError, badRequest, forbidden, noSuchPath } from '../../../core/error
 import { clientAt } from '../../../core/gates/client.ts'
 import { decodePassed, type Elsewhere } from '../../../core/transport/elsewhere.ts'
 import type { RestListener } from '../../../core/transport/listener.ts'
+import { chainOf } from '../authority.ts'
 import { fingerprintOf } from '../certificates.ts'
+import { FAREWELL } from '../farewell.ts'
 import { unavailable } from '../membership.ts'
+import { AUTHORITIES } from './asking.ts'
 import { CALLER, PASS } from './peers.ts'
 
 export interface DoorMember {
@@ -31,6 +34,10 @@ export interface DoorParts {
   join(body: unknown): Promise<object>
   /** The member whose certificate was shown was not able to enter. @throws ApiError */
   withdraw(node: string): Promise<object>
+  /** A member says that this node is one no more. */
+  dismissed(): Promise<object>
+  /** Whom this node trusts, for a member that was away. */
+  authorities(): object
   /** A defect: what went wrong is for the log alone. */
   problem(error: unknown): void
 }
@@ -63,12 +70,17 @@ export function openDoor(parts: DoorParts): Promise<RestListener> {
           refuse(response, error instanceof ApiError ? error : DEFECT)
         },
       )
+    const socket = request.socket as TLSSocket
     if (method === 'POST' && url === '/join') void answer(judgedJoin(request, parts))
+    else if (method === 'GET' && url === AUTHORITIES && member !== undefined) send(response, 200, parts.authorities())
+    // Who is cut off from all others cannot know yet which keys are those of members.
+    else if (method === 'POST' && url === FAREWELL && (member !== undefined || isBlind(socket, parts)))
+      void answer(parts.dismissed())
     else if (member === undefined) refuse(response, NOT_A_MEMBER)
     else if (method === 'POST' && url === '/withdraw') void answer(parts.withdraw(member))
     else refuse(response, noSuchPath())
   }
-  return elsewhere.listen(handle, { address, port, cert: tls.certificate + tls.ca, key: tls.key, ca: tls.ca, knows })
+  return elsewhere.listen(handle, { address, port, cert: chainOf(tls), key: tls.key, ca: tls.ca, knows })
 }
 
 const NOT_A_MEMBER = forbidden('NOT_A_MEMBER', 'forbidden: for members of the cluster only')

@@ -49,7 +49,7 @@ export function openPeers(engine: PeerEngine, port: number, counts: PassCounts):
 
   /** Connections are kept by member, and made anew with another certificate or address. */
   function agentFor({ id, address, key: fingerprint }: Peer, tls: Material): https.Agent {
-    if (material?.certificate !== tls.certificate) forget()
+    if (material?.certificate !== tls.certificate || material.ca !== tls.ca) forget()
     material = tls
     const key = `${id} ${address} ${fingerprint}`
     const { ca, certificate: cert, key: own } = tls

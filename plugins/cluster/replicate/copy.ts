@@ -5,7 +5,7 @@ import { applyRows, type Collection, type Row, type RowChange, rowsOf } from '..
 import { inSlices } from '../../../core/slices.ts'
 import type { Etcd } from '../etcd/client.ts'
 import { type Op, prefixEnd, put, remove, removeAll } from '../etcd/words.ts'
-import { encode, META, ROWS, readRowKey, rowKey, SERIAL, UNIQUE, uniqueKeys } from '../keys.ts'
+import { CHANGE, changeKey, encode, META, ROWS, readRowKey, rowKey, SERIAL, UNIQUE, uniqueKeys } from '../keys.ts'
 import { forgetAllKeys, forgetKeys, queries } from '../queries.ts'
 import { own } from '../tables.ts'
 
@@ -24,7 +24,7 @@ type Collections = ReadonlyMap<string, Collection>
 export async function importRows(tx: Db, etcd: Etcd, collections: Collections, self: string): Promise<void> {
   const q = queries(tx)
   const flying = new Set<Promise<void>>()
-  await etcd.txn([], [remove(META.imported), ...[ROWS, UNIQUE, SERIAL].map(removeAll)], COPY_MS)
+  await etcd.txn([], [remove(META.imported), ...[ROWS, UNIQUE, SERIAL, CHANGE].map(removeAll)], COPY_MS)
   tx.delete(own).run()
   await forgetAllKeys(tx)
   let failed: unknown
@@ -34,6 +34,8 @@ export async function importRows(tx: Db, etcd: Etcd, collections: Collections, s
     if (failed) return
     await inSlices(keys, (key) => void q.keep.run({ key, revision }))
   }
+  // Nothing that members have given up, this one or those that were, comes into force after this.
+  await send([changeKey(self)], [put(changeKey(self), JSON.stringify({ node: self }))])
   let [keys, ops]: [string[], Op[]] = [[], []]
   const flush = async () => {
     const flight = send(keys, ops).catch((error: unknown) => {
@@ -74,14 +76,14 @@ export interface Loaded {
  */
 export async function loadRows(
   tx: Db,
-  { found, serials, revision }: Snapshot,
+  { found, marks, revision }: Snapshot,
   collections: Collections,
   self: string,
 ): Promise<Loaded> {
   const { changes, standing } = await differences(tx, found, collections, self)
   const q = queries(tx)
   // What is of an area that is off stays as it was then: by that its rows are known when it is on again.
-  for (const prefix of [SERIAL, ...Array.from(collections.keys(), rowsBelow)]) {
+  for (const prefix of [SERIAL, CHANGE, ...Array.from(collections.keys(), rowsBelow)]) {
     await forgetKeys(tx, prefix, prefixEnd(prefix).toString())
   }
   await inSlices(found, ([key, told]) => {
@@ -90,7 +92,11 @@ export async function loadRows(
     q.keep.run({ key, revision: told.revision })
     if (!standing.has(key)) changes.push({ collection, after: told.row })
   })
-  await inSlices(serials, ([key, of]) => void q.keep.run({ key, revision: of }))
+  const change = changeKey(self)
+  await inSlices(
+    marks,
+    ([key, of]) => void ((key.startsWith(SERIAL) || key === change) && q.keep.run({ key, revision: of })),
+  )
   const { touch, events } = await applyRows(tx, self, changes)
   // An etcd that has lost revisions gives their numbers to others.
   if (revision < (q.self.get()?.revision ?? 0) || q.ownAfter.get({ revision })) tx.delete(own).run()
@@ -135,30 +141,30 @@ const ownRows = ({ name }: Collection, key: string) =>
     `this node has rows of its own that the cluster has not (${name}, ${key.slice(ROWS.length)}): delete them before it joins`,
   )
 
-/** All rows and serials at one revision. */
+/** All rows, and the revisions of serials and of each node's last change, at one revision. */
 export interface Snapshot {
   found: Map<string, { row: Row; revision: number }>
-  serials: Map<string, number>
+  marks: Map<string, number>
   revision: number
 }
 
 /** Page by page at one revision, that of the first page. Not for a mutation: the others would wait for etcd. */
 export async function readAll(etcd: Etcd, local = false): Promise<Snapshot> {
   const found: Snapshot['found'] = new Map()
-  const serials: Snapshot['serials'] = new Map()
+  const marks: Snapshot['marks'] = new Map()
   const first = await etcd.range(ROWS, { limit: 1, ms: COPY_MS, local })
   const at = { revision: first.revision, limit: PAGE, ms: COPY_MS, local }
-  for (const prefix of [ROWS, SERIAL]) {
+  for (const prefix of [ROWS, SERIAL, CHANGE]) {
     for (let from = prefix; ; ) {
       const { kvs, more } = await etcd.range(prefix, { ...at, from })
       await inSlices(kvs, ({ key, value, modRevision }) => {
         if (prefix === ROWS) found.set(key, { row: JSON.parse(value), revision: modRevision })
-        else serials.set(key, modRevision)
+        else marks.set(key, modRevision)
       })
       const last = kvs.at(-1)
       if (!more || last === undefined) break
       from = `${last.key}\0`
     }
   }
-  return { found, serials, revision: first.revision }
+  return { found, marks, revision: first.revision }
 }

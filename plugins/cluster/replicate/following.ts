@@ -14,6 +14,10 @@ export interface Following {
   /** What is being taken over is finished. */
   stop(): Promise<void>
   caughtUp(revision: number): Promise<void>
+  /** Everything up to here is in the store. */
+  applied(): number
+  /** Takes everything over anew once, though the watch goes on. @throws ApiError 503 when it cannot be done, or takes too long */
+  takeAnew(): Promise<void>
 }
 
 export interface FollowingEvents {
@@ -36,6 +40,7 @@ const [FIRST_PAUSE_MS, LONGEST_PAUSE_MS] = [50, 1000]
 /** A store that refuses the same revisions so often may yet take everything anew. */
 const FAILURES = 5
 const RETRY_MS = 500
+const BEHIND = 'this node is behind the other members; try again'
 
 interface Waiter {
   revision: number
@@ -50,6 +55,15 @@ export function openFollowing(context: EngineContext, events: FollowingEvents): 
   let running: { stopped: AbortController; done: Promise<void> } | undefined
   /** Everything up to here is in the store. */
   let applied = 0
+  /** It is to be done once. */
+  let anew: ReturnType<typeof toBeSettled> | undefined
+  let wake = () => {}
+
+  function settleAnew(error?: unknown): void {
+    if (error === undefined) anew?.resolve()
+    else anew?.reject(unavailable('this node cannot take over all that the members share; its log says why', error))
+    anew = undefined
+  }
 
   function reached(revision: number): void {
     applied = Math.max(applied, revision)
@@ -89,8 +103,10 @@ export function openFollowing(context: EngineContext, events: FollowingEvents): 
       log.info({ why, revision }, 'all rows of the cluster were taken over anew')
       applied = revision
       reached(revision)
+      settleAnew()
     } catch (error) {
       log.error({ err: error, why }, 'the rows of the cluster could not be taken over; it is tried again')
+      settleAnew(error)
     }
   }
 
@@ -98,10 +114,9 @@ export function openFollowing(context: EngineContext, events: FollowingEvents): 
   async function watchOnce(
     etcd: Etcd,
     stopped: AbortSignal,
-  ): Promise<{ why: 'ended' | 'compacted' | 'outdated' | 'failed'; heard: boolean }> {
+  ): Promise<{ why: 'ended' | 'compacted' | 'outdated' | 'failed' | 'refused'; heard: boolean }> {
     const queue: { events: WatchEvent[]; revision: number }[] = []
     const state = { ended: false, compacted: false, heard: false }
-    let wake = () => {}
     const over = () => {
       state.ended = true
       wake()
@@ -120,6 +135,7 @@ export function openFollowing(context: EngineContext, events: FollowingEvents): 
     stopped.addEventListener('abort', over, { once: true })
     try {
       for (let failures = 0; !stopped.aborted; ) {
+        if (anew) return { why: 'refused', heard: state.heard }
         if (queue.length === 0) {
           if (state.ended) break
           await new Promise<void>((resolve) => {
@@ -171,6 +187,7 @@ export function openFollowing(context: EngineContext, events: FollowingEvents): 
       running = undefined
       stopped?.abort()
       await done
+      settleAnew(new Error('it ends'))
     },
     caughtUp(revision) {
       if (revision <= applied) return Promise.resolve()
@@ -178,7 +195,7 @@ export function openFollowing(context: EngineContext, events: FollowingEvents): 
         const waiter = { revision, resolve: () => settle(resolve) }
         const timer = setTimeout(() => {
           waiters.delete(waiter)
-          reject(unavailable('this node is behind the other members; try again'))
+          reject(unavailable(BEHIND))
         }, CATCH_UP_MS)
         const settle = (done: () => void) => {
           clearTimeout(timer)
@@ -187,7 +204,23 @@ export function openFollowing(context: EngineContext, events: FollowingEvents): 
         waiters.add(waiter)
       })
     },
+    applied: () => applied,
+    takeAnew() {
+      anew ??= toBeSettled()
+      wake()
+      const late = delay(CATCH_UP_MS, undefined, { ref: false }).then(() => Promise.reject(unavailable(BEHIND)))
+      return Promise.race([anew.settled, late])
+    },
   }
+}
+
+function toBeSettled() {
+  let [resolve, reject]: [() => void, (error: unknown) => void] = [() => {}, () => {}]
+  const settled = new Promise<void>((done, failed) => {
+    resolve = done
+    reject = failed
+  })
+  return { settled, resolve, reject }
 }
 
 /** As much as one commit shall bring. */

@@ -1,8 +1,8 @@
 /**
  * The rows of this node and those of the cluster. What is changed here goes to etcd before it is committed; what others change
  * comes by the watch, in the order of the cluster, one revision after the other and each exactly once: what this node has made itself is
- * known by its revision (`cluster_own`). Changes of this node may come into the store before older ones of others: those are of
- * other rows, or the transaction would have been outrun.
+ * known by its revision (`cluster_own`). Changes of this node may come into the store before older ones of others; of each key the newest
+ * counts (`order.ts`).
  */
 import { createHash, randomUUID } from 'node:crypto'
 import type { Change, Db, EventDraft, Ref } from '../../../core/area.ts'
@@ -20,13 +20,14 @@ import { system } from '../../../core/state/events.ts'
 import type { EngineContext } from '../engine.ts'
 import type { Etcd, WatchEvent } from '../etcd/client.ts'
 import { prefixEnd } from '../etcd/words.ts'
-import { CHANGE, META, ROWS, readRowKey, SERIAL } from '../keys.ts'
+import { CHANGE, changeKey, META, ROWS, readRowKey, SERIAL } from '../keys.ts'
 import { rethrow, unavailable } from '../membership.ts'
 import { forgetKeys, queries } from '../queries.ts'
 import * as tables from '../tables.ts'
 import { changeOf, importRows, judgeRows, loadRows, readAll, type Snapshot } from './copy.ts'
 import { openFollowing } from './following.ts'
-import { carryOut } from './outcome.ts'
+import { fateOf, type Held, isOutdated, isTooOld } from './order.ts'
+import { carryOut, endDoubt, type Fence } from './outcome.ts'
 import { type ChangeRecord, transactionOf } from './transaction.ts'
 
 export interface Replica extends Replicator {
@@ -60,7 +61,12 @@ export function openReplica(context: EngineContext, events: ReplicaEvents): Repl
   let etcd: Etcd | undefined
   /** While all rows are taken over anew: until then this node changes none, or it would have to begin again and again. */
   let loading: Promise<number> | undefined
+  let stopped = new AbortController()
+  let mending: Promise<void> | undefined
+  /** When that ended last; performance.now(). */
+  let mended = Number.NEGATIVE_INFINITY
   const self = () => queries(read).self.get()?.node ?? ''
+  const changed = () => queries(read).revisionOf.get({ key: changeKey(self()) })?.revision ?? 0
   const shares = digestOf(collections)
   const following = openFollowing(context, {
     apply,
@@ -93,9 +99,10 @@ export function openReplica(context: EngineContext, events: ReplicaEvents): Repl
     for (let before = -1; ; ) {
       const all = await readAll(from)
       const { result } = await context.adopt(system('cluster'), async (tx): Promise<Change<number | undefined>> => {
-        // A cluster that does not reach what this node changed has lost it.
-        const late = all.revision > before && queries(tx).ownAfter.get({ revision: all.revision }) !== undefined
-        return late ? { result: undefined, touch: [], events: [] } : load(tx, all, self())
+        const own = queries(tx).ownAfter.get({ revision: all.revision })?.revision
+        return isTooOld(all.revision, before, own)
+          ? { result: undefined, touch: [], events: [] }
+          : load(tx, all, self())
       })
       before = all.revision
       if (result === undefined) continue
@@ -104,18 +111,34 @@ export function openReplica(context: EngineContext, events: ReplicaEvents): Repl
     }
   }
 
+  const inDoubt = (to: Etcd, fence: Fence) => void endDoubt(to, fence, { ...events, changed }, stopped.signal)
+
+  /**
+   * etcd refuses a change at a revision up to which this node has everything: what the store has is not what etcd has. Once is enough, as all rows
+   * are taken over. @throws ApiError 503
+   */
+  function mend(): Promise<void> {
+    if (mending === undefined && performance.now() - mended < MENDED_MS) throw unavailable(REFUSED)
+    mending ??= following.takeAnew().finally(() => {
+      mending = undefined
+      mended = performance.now()
+    })
+    return mending
+  }
+
   async function send(tx: Db, change: Sent): Promise<void> {
     const to = etcd
     if (to === undefined) throw unavailable('etcd is not running yet')
     const q = queries(tx)
     const rid = randomUUID()
     const node = self()
-    const revisionOf = (key: string) => q.revisionOf.get({ key })?.revision ?? 0
     // What the store holds by now, not what the watch has brought meanwhile.
-    const applied = q.self.get()?.revision ?? 0
+    const { reached: applied, revisionOf } = heldIn(tx)
     const transaction = await stepwise(transactionOf({ node, applied, revisionOf, collections }, change, rid))
-    const { succeeded, revision } = await carryOut(to, transaction, { node, rid }, events.writable)
-    if (!succeeded) throw new Outrun(following.caughtUp(revision))
+    const fence = { node, changed: revisionOf(changeKey(node)) }
+    const doubt = () => inDoubt(to, fence)
+    const { succeeded, revision } = await carryOut(to, transaction, { rid, ...fence }, { ...events, doubt })
+    if (!succeeded) throw new Outrun(revision > following.applied() ? following.caughtUp(revision) : mend())
     q.made.run({ revision })
     await inSlices(transaction.kept, (key) => void q.keep.run({ key, revision }))
     await inSlices(transaction.gone, (key) => void q.forget.run({ key }))
@@ -128,9 +151,11 @@ export function openReplica(context: EngineContext, events: ReplicaEvents): Repl
     const [touch, drafts]: [Ref[], EventDraft[]] = [[], []]
     await inSlices(revisions, async (revision) => {
       const at = revision[0]?.revision ?? 0
-      if (at <= (q.self.get()?.revision ?? 0)) return
-      if (q.isOwn.get({ revision: at }) === undefined) {
-        const { changes, origin } = await taken(tx, revision)
+      const held = heldIn(tx)
+      const fate = fateOf(at, held)
+      if (fate === 'known') return
+      if (fate === 'taken') {
+        const { changes, origin } = await taken(tx, revision, held)
         const follow = await applyRows(tx, self(), changes)
         touch.push(...follow.touch)
         drafts.push(...follow.events.map((draft) => (origin ? { ...draft, origin } : draft)))
@@ -141,13 +166,16 @@ export function openReplica(context: EngineContext, events: ReplicaEvents): Repl
     return { result: undefined, touch, events: drafts }
   }
 
-  async function taken(tx: Db, revision: readonly WatchEvent[]) {
+  async function taken(tx: Db, revision: readonly WatchEvent[], held: Held) {
     const q = queries(tx)
     const changes: RowChange[] = []
     let origin: Sent['origin'] | undefined
+    const own = changeKey(self())
     await inSlices(revision, ({ key, value, revision: at }) => {
-      if (key.startsWith(CHANGE)) origin = value === undefined ? undefined : (JSON.parse(value) as ChangeRecord).origin
-      if (!key.startsWith(SERIAL) && !isKept(key)) return
+      if (key.startsWith(CHANGE))
+        origin = value === undefined ? undefined : (JSON.parse(value) as Partial<ChangeRecord>).origin
+      if (!key.startsWith(SERIAL) && key !== own && !isKept(key)) return
+      if (isOutdated(key, at, held)) return
       if (value === undefined) q.forget.run({ key })
       else q.keep.run({ key, revision: at })
       if (key.startsWith(ROWS)) changes.push(...changeIn(key, value))
@@ -182,7 +210,7 @@ export function openReplica(context: EngineContext, events: ReplicaEvents): Repl
         throw unavailable('no majority of the members can be reached, so nothing they share can be changed')
       if (loading) throw new Outrun(loading.then(() => {}, rethrow))
       if (queries(read).self.get()?.shares !== shares)
-        throw unavailable('this node has yet to take over the rows of an area that was off')
+        throw unavailable('this node has yet to take over all that the members share, as after an upgrade; try again')
     },
     send,
     importInto: (tx, to, node) => importRows(tx, to, collections, node),
@@ -190,17 +218,45 @@ export function openReplica(context: EngineContext, events: ReplicaEvents): Repl
     judge: (from) => judgeRows(read, from, collections, self()),
     start(to) {
       etcd = to
+      stopped = new AbortController()
       following.start(to)
+      // A change was perhaps under way when the agent ended.
+      inDoubt(to, { node: self(), changed: changed() })
     },
     async stop() {
       etcd = undefined
+      stopped.abort()
       await following.stop()
     },
     caughtUp: following.caughtUp,
   }
 }
 
+/** For so long after all rows were taken over, what etcd refuses all the same is not for want of rows. */
+const MENDED_MS = 60_000
+const REFUSED =
+  'the members have something else than this node knows, also after it has taken over all that they share; ' +
+  'switch on the areas that are off on this node, or try again in a minute'
+
+function heldIn(tx: Db): Held {
+  const q = queries(tx)
+  return {
+    reached: q.self.get()?.revision ?? 0,
+    isOwn: (revision) => q.isOwn.get({ revision }) !== undefined,
+    revisionOf: (key) => q.revisionOf.get({ key })?.revision ?? 0,
+  }
+}
+
+/**
+ * How a node takes rows over: with another number than before, every member takes all of them anew at its next start. Stores of
+ * format 1 may lack rows that the cluster has, and do not know the revision of their node's last change.
+ */
+const FORMAT = 2
+
 function digestOf(collections: ReadonlyMap<string, Collection>): string {
   const names = Array.from(collections.values(), ({ name, columns }) => [name, ...[...columns].sort()].join()).sort()
-  return createHash('sha256').update(names.join(';')).digest('hex').slice(0, 16)
+  return createHash('sha256')
+    .update([FORMAT, ...names].join(';'))
+    .digest('hex')
+    .slice(0, 16)
 }

@@ -21,7 +21,7 @@ export interface Held {
   node: string
   /** Up to which revision it has everything. */
   applied: number
-  /** Of a key of a row or a serial; 0: it has none. */
+  /** Of the key of a row, of a serial or of this node's last change; 0: it has none. */
   revisionOf(key: string): number
   collections: ReadonlyMap<string, Collection>
 }
@@ -57,7 +57,7 @@ export function* transactionOf(held: Held, { area, origin, changes }: Sent, rid:
     if (after) {
       ops.push(put(key, JSON.stringify(after)))
       kept.push(key)
-      compares.push(...restsOn(change, made))
+      compares.push(...restsOn(held, change, made))
     } else {
       ops.push(remove(key))
       gone.push(key)
@@ -88,19 +88,29 @@ export function* transactionOf(held: Held, { area, origin, changes }: Sent, rid:
     ;(ending.has(name) ? gone : kept).push(key)
   }
   const record: ChangeRecord = { rid, node: held.node, area, origin }
-  ops.push(put(changeKey(held.node), JSON.stringify(record)))
+  const own = changeKey(held.node)
+  // What this node has given up cannot come into force after this (`outcome.ts`).
+  compares.push(unchanged(own, held.revisionOf(own)))
+  ops.push(put(own, JSON.stringify(record)))
+  kept.push(own)
   yield
   checkSize(compares, ops)
   return { compares, ops, kept, gone, gonePrefixes }
 }
 
-/** Rows that must be there; those that the same transaction makes are. */
-function restsOn({ collection, before, after }: RowChange, made: ReadonlySet<string>): Compare[] {
+/**
+ * Rows that must be there; those that the same transaction makes are. They must be the rows that this node has: one that others have
+ * deleted and made again takes along what rested on the former.
+ */
+function restsOn({ collections, revisionOf }: Held, change: RowChange, made: ReadonlySet<string>): Compare[] {
+  const { collection, before, after } = change
   const compares: Compare[] = []
   for (const parent of collection.parents ?? []) {
     const key = after && parentKey(after, parent)
     if (key === undefined || made.has(key) || (before && parentKey(before, parent) === key)) continue
-    compares.push(present(key))
+    // Of an area that is off this node has what was then, and of a row that it does not know nothing.
+    const revision = collections.has(parent.collection) ? revisionOf(key) : 0
+    compares.push(revision > 0 ? unchanged(key, revision) : present(key))
   }
   return compares
 }

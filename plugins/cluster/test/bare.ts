@@ -12,7 +12,7 @@ import { openFiles } from '../files.ts'
 export async function settingsOf(t: Scope, more: Partial<EtcdSettings> = {}): Promise<EtcdSettings> {
   const files = openFiles(join(scratch(t), 'state'))
   const [node, address] = ['n1', '127.0.0.1']
-  const authority = await makeAuthority('test', new Date())
+  const authority = await makeAuthority('test', 'n1')
   const { key, publicKey } = makeKey()
   const certificate = await certify(authority, { node, address, publicKey }, new Date())
   files.keep({ ca: authority.certificate, certificate, key })

@@ -76,6 +76,11 @@ t.test('the door passes calls for members alone', async (t) => {
       t.same([status, JSON.parse(text)], [403, refused], `${who}: ${path}`)
     }
   }
+  for (const [who, trust] of Object.entries(strangers)) {
+    t.equal((await knock(port, '/farewell', { method: 'POST', trust })).status, 403, `${who} dismisses nobody`)
+  }
+  const farewell = await knock(port, '/farewell', { method: 'POST', trust })
+  t.same([farewell.status, JSON.parse(farewell.text)], [200, { dismissed: true }], 'a member does')
   for (const bad of ['', 'x', 'e30', Buffer.from('{"address":"x"}').toString('base64url')]) {
     t.equal((await knock(port, `/pass${P}/rules`, { trust, headers: { 'x-stratum-caller': bad } })).status, 403, bad)
   }

@@ -31,7 +31,7 @@ t.test('a node founds a cluster, two enter, one is removed, one leaves, and the 
   t.ok(await c.engine.records.transact([absent('/j/1')], [put('/j/1', 'x')]))
   t.notOk(await b.engine.records.transact([absent('/j/1')], [put('/j/1', 'y')]))
   await until(async () => (await a.engine.records.get('/j/1'))?.value === 'x', 'the record is everywhere')
-  t.equal(await statusOf(a.engine.certify('n2', '127.0.0.2', 'x')), 400)
+  t.equal(await statusOf(a.engine.certify('n2', '127.0.0.2', { certificate: 'x', authority: 'x' })), 400)
 
   const leader = [a, b, c].find(({ engine }) => engine.standing()?.isLeader) ?? a
   const [first, second] = [a, b, c].filter((node) => node !== leader)

@@ -3,10 +3,10 @@ import '../../../test/inside.ts'
 import { sql } from 'drizzle-orm'
 import t from 'tap'
 import { requireRoot } from '../../../test/netns.ts'
-import { makeKey } from '../certificates.ts'
+import { shownBy } from '../authority.ts'
 import { remove } from '../engine.ts'
 import { memberKey } from '../keys.ts'
-import { enter, makeParent, startNode, statusOf, until, untilSame } from './node.ts'
+import { enter, makeParent, ownOf, startNode, statusOf, until, untilSame } from './node.ts'
 
 requireRoot(t)
 
@@ -15,10 +15,10 @@ t.test('a node that may not enter goes only once the cluster does not count on i
   await a.change(makeParent('x'))
   await b.change(makeParent('y'))
   await a.engine.found()
-  const { key, publicKey } = makeKey()
-  const admission = await a.engine.certify('n2', b.address, publicKey)
+  const own = await ownOf(b)
+  const admission = await a.engine.certify('n2', b.address, shownBy(own))
   const nobody = () => Promise.reject(new Error('nobody answers'))
-  t.equal(await statusOf(b.engine.enter(admission, key, nobody)), 409)
+  t.equal(await statusOf(b.engine.enter(admission, own, nobody)), 409)
   await until(() => b.engine.tls() === undefined, 'it is out')
   await until(() => a.engine.standing()?.members.length === 1, 'it is gone')
   t.ok(a.engine.standing()?.writable, 'nobody who is gone has a vote')
@@ -26,9 +26,9 @@ t.test('a node that may not enter goes only once the cluster does not count on i
   t.match(b.rows(), 'y')
 
   await b.change((tx) => void tx.run(sql`delete from trial_parents`))
-  const late = await a.engine.certify('n2', b.address, publicKey)
+  const late = await a.engine.certify('n2', b.address, shownBy(own))
   await a.engine.expel('n2')
-  t.equal(await statusOf(b.engine.enter(late, key, nobody)), 503, 'withdrawn before it came')
+  t.equal(await statusOf(b.engine.enter(late, own, nobody)), 503, 'withdrawn before it came')
   t.equal(b.engine.tls(), undefined)
   await enter(a, b)
   await untilSame([a, b])

@@ -86,7 +86,7 @@ t.test('two members', async (t) => {
 
 t.test('certificates', async (t) => {
   const now = new Date('2030-01-01T00:00:00Z')
-  const authority = await makeAuthority('c1', now)
+  const authority = await makeAuthority('c1', 'all')
   const ca = new X509Certificate(authority.certificate)
   t.ok(ca.ca)
   t.ok(ca.verify(createPublicKey(authority.key)))

@@ -44,13 +44,15 @@ t.test('codes and the command line', async (t) => {
   }
 
   await t.test('cluster-08 D99 a code is printed once, and listed without its secret', async (t) => {
-    const made = await ctl(n1, ['cluster', 'join-code', 'create', '--ttl', '600'])
+    const made = await ctl(n1, ['cluster', 'join-code', 'create', '--ttl', '10m'])
     t.equal(made.code, 0, made.err)
     const code = JSON.parse(Buffer.from(made.out, 'base64').toString())
     t.match(code, { cluster: /./, addresses: ['10.8.0.1:7073'], fingerprint: /^([0-9A-F]{2}:){31}/, secret: /./ })
     const [record] = await codesOf(n1)
     t.match(record, { state: 'active', created_by: 'cli root', expires_at: code.expires_at })
     t.notMatch(JSON.stringify([await codesOf(n1), n1.agent.logged]), code.secret.slice(16))
+    const left = Date.parse(code.expires_at) - Date.parse(record?.created_at ?? '')
+    t.equal(left, 600_000, 'ten minutes')
     t.match((await eventsOf(n1, 'join_code.created'))[0]?.data, { id: record?.id, state: 'active' })
   })
 

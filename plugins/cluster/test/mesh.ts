@@ -58,7 +58,7 @@ export interface Raw extends Answer {
 export async function mesh(t: Scope, options: MeshTestOptions = {}): Promise<Mesh> {
   const [a, b] = [await buildAgent(t, options.a), await buildAgent(t, options.b)]
   const now = new Date()
-  const [authority, stranger] = [await makeAuthority('c1', now), await makeAuthority('c2', now)]
+  const [authority, stranger] = [await makeAuthority('c1', 'all'), await makeAuthority('c2', 'all')]
   const material = async (node: string, foreign = false): Promise<Material> => {
     const { key, publicKey } = makeKey()
     const by = foreign ? stranger : authority
@@ -74,6 +74,8 @@ export async function mesh(t: Scope, options: MeshTestOptions = {}): Promise<Mes
     members: () => [{ id: 'n1', address: ADDRESS, key: fingerprint(own) }],
     join: options.join ?? (async () => ({})),
     withdraw: async (node) => ({ node }),
+    authorities: () => ({ authorities: [other.ca] }),
+    dismissed: async () => ({ dismissed: true }),
     problem: (error) => {
       throw error
     },

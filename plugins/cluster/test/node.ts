@@ -9,7 +9,7 @@ import { system } from '../../../core/state/events.ts'
 import { openStore, type Store } from '../../../core/state/store.ts'
 import { type BuiltAgent, buildAgent, scratch } from '../../../test/build.ts'
 import type { Scope } from '../../../test/netns.ts'
-import { makeKey } from '../certificates.ts'
+import { makeOwn, type Own, shownBy } from '../authority.ts'
 import { type Engine, openEngine } from '../engine.ts'
 
 export interface TestNode {
@@ -161,11 +161,14 @@ export async function startNode(t: Scope, index: number): Promise<TestNode> {
   }
 }
 
+export const ownOf = ({ engine, address }: TestNode): Promise<Own> =>
+  makeOwn('test', { node: engine.self, address }, new Date())
+
 /** Has `node` become a member by way of `by`. */
 export async function enter(by: TestNode, node: TestNode): Promise<void> {
-  const { key, publicKey } = makeKey()
-  const admission = await by.engine.certify(node.engine.self, node.address, publicKey)
-  await node.engine.enter(admission, key, () => by.engine.expel(node.engine.self))
+  const own = await ownOf(node)
+  const admission = await by.engine.certify(node.engine.self, node.address, shownBy(own))
+  await node.engine.enter(admission, own, () => by.engine.expel(node.engine.self))
 }
 
 export const makeParent = (name: string) => (tx: Db) =>

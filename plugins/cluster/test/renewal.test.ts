@@ -17,13 +17,13 @@ for (const [what, days] of [
   t.test(`a node whose certificate ${what} comes back with another one`, async (t) => {
     const node = await startNode(t, 1)
     await node.engine.found()
-    const key = await until(() => openFiles(node.stateDir).authorityKey(), 'it has the key of the authority')
     await node.built.agent.close()
     const files = openFiles(node.stateDir)
-    const { ca = '', key: own = '' } = files.tls() ?? {}
-    const subject = { node: 'n1', address: node.address, publicKey: publicKeyOf(own) }
+    const [tls, authority] = [files.tls(), files.authority()]
+    if (tls === undefined || authority === undefined) throw new Error('it has neither')
+    const subject = { node: 'n1', address: node.address, publicKey: publicKeyOf(tls.key) }
     const at = new Date(Date.now() + days * DAY_MS)
-    files.keep({ ca, key: own, certificate: await certify({ certificate: ca, key }, subject, at) })
+    files.keep({ ...tls, certificate: await certify(authority, subject, at) })
     await node.start()
     await until(() => node.engine.standing()?.writable, 'etcd takes changes')
     t.equal(await statusOf(node.change(makeParent('after all'))), 'done')

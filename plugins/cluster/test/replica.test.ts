@@ -3,7 +3,7 @@ import { sql } from 'drizzle-orm'
 import t from 'tap'
 import type { Db } from '../../../core/area.ts'
 import { requireRoot } from '../../../test/netns.ts'
-import { enter, makeParent, startNode, statusOf, untilSame } from './node.ts'
+import { enter, makeParent, startNode, statusOf, type TestNode, until, untilSame } from './node.ts'
 
 requireRoot(t)
 
@@ -11,6 +11,8 @@ const child =
   (parent: number, ip: string, owner = 'o') =>
   (tx: Db) =>
     void tx.run(sql`insert into trial_children values (${parent}, ${ip}, ${owner})`)
+const revisions = ({ built }: TestNode) =>
+  built.agent.store.read.all(sql`select * from cluster_rows where key like '/r/%' order by key`)
 
 t.test('three members hold the same rows', async (t) => {
   const [a, b, c] = await Promise.all([startNode(t, 1), startNode(t, 2), startNode(t, 3)])
@@ -70,5 +72,28 @@ t.test('three members hold the same rows', async (t) => {
     t.equal(race.at(-1), 'done')
     await untilSame(all)
     t.same(b.built.agent.store.read.all(sql`select * from trial_children where parent = ${id}`), [])
+  })
+
+  await t.test('a row stays that others made and deleted while it was being made here', async (t) => {
+    const id = await a.change(makeParent('busy'))
+    await untilSame(all)
+    let open = () => {}
+    const gate = new Promise<void>((resolve) => {
+      open = resolve
+    })
+    // What the others do comes to b, and waits behind its own change.
+    const busy = b.built.agent.pipeline.exclusively(() => gate)
+    const own = b.change(child(id, '10.0.0.1', 'b'))
+    await a.change(child(id, '10.0.0.1', 'a'))
+    await a.change((tx) => void tx.run(sql`delete from trial_children where parent = ${id}`))
+    open()
+    await Promise.all([busy, own])
+    await a.change(makeParent('after all that'))
+    await until(() => all.every((node) => node.rows().includes('after all that')), 'all have what came after')
+    t.match(a.rows(), '"owner":"b"')
+    for (const node of [b, c]) {
+      t.equal(node.rows(), a.rows(), node.engine.self)
+      t.same(revisions(node), revisions(a), `${node.engine.self} knows of the same revisions`)
+    }
   })
 })

@@ -2,7 +2,7 @@
 import t from 'tap'
 import { makeCode } from '../codes.ts'
 import { put } from '../engine.ts'
-import { memberKey } from '../keys.ts'
+import { changeKey, memberKey, trustKey } from '../keys.ts'
 import type { Standing } from '../standing.ts'
 import { type Tidied, tidy } from '../tidy.ts'
 import { memoryRecords } from './records.ts'
@@ -32,7 +32,7 @@ async function leader(standing: Partial<Standing> = {}) {
       standing: () => ({ cluster: 'c', writable: true, leader: 'n1', isLeader: true, members, ...standing }),
       expel: async (node: string) => void expelled.push(node),
     },
-    context: { now: () => NOW, log: { warn() {} } },
+    context: { now: () => NOW, log: { warn() {}, debug() {} }, config: { int: () => 7073 } },
   } as unknown as Tidied
   return { parts, records, expelled }
 }
@@ -42,6 +42,23 @@ t.test('D100 who was admitted and has not come within an hour is not expected an
   await tidy(parts)
   // Of the last there is only the record: etcd never took it, or has lost it already.
   t.same(expelled.sort(), ['gone', 'late'])
+})
+
+t.test('what is left of one that is no member is forgotten, and of members nothing', async (t) => {
+  const { parts, records } = await leader()
+  for (const node of ['n1', 'left', 'early']) {
+    await records.transact([], [put(changeKey(node), '{}'), put(trustKey(node), '{}')])
+  }
+  await tidy(parts)
+  const kept = await Promise.all(['/change/', '/t/'].map((prefix) => records.list(prefix)))
+  const nodes = ['early', 'n1']
+  t.same(
+    kept
+      .flat()
+      .map(({ key }) => key)
+      .sort(),
+    [...nodes.map(changeKey), ...nodes.map(trustKey)],
+  )
 })
 
 t.test('only a leader with a majority behind it forgets', async (t) => {

@@ -4,9 +4,9 @@ import { system } from '../../../core/state/events.ts'
 import { atOnce } from '../../../dataplane/slices.ts'
 import { fc } from '../../../test/property.ts'
 import { type Etcd, EtcdError } from '../etcd/client.ts'
-import { absent, allUntil, present, unchanged } from '../etcd/words.ts'
+import { absent, allUntil, type Compare, present, unchanged } from '../etcd/words.ts'
 import { childPrefix, decode, encode, parentKey, partsOf, readRowKey, rowKey, uniqueKeys } from '../keys.ts'
-import { carryOut } from '../replicate/outcome.ts'
+import { carryOut, endDoubt } from '../replicate/outcome.ts'
 import { transactionOf } from '../replicate/transaction.ts'
 
 const pools: Collection = {
@@ -40,13 +40,24 @@ const collections = new Map([pools, addresses, notes].map((one) => [one.name, on
 
 function build(changes: RowChange[], revisions: Record<string, number> = {}) {
   const held = { node: 'n1', applied: 50, revisionOf: (key: string) => revisions[key] ?? 0, collections }
-  const { compares, ops, ...rest } = atOnce(transactionOf(held, { area: 'x', origin: system('t'), changes }, 'rid'))
+  const { compares, ops, kept, ...rest } = atOnce(
+    transactionOf(held, { area: 'x', origin: system('t'), changes }, 'rid'),
+  )
   const text = ops.map((op) =>
     'request_put' in op
       ? `${op.request_put.key}=${op.request_put.value}`
       : `-${op.request_delete_range.key}${op.request_delete_range.range_end ? '*' : ''}`,
   )
-  return { compares, ops: text.filter((line) => !line.startsWith('/change/n1=')), all: text, ...rest }
+  const isOwn = (compare: Compare) => compare.key.toString() === '/change/n1'
+  return {
+    ...rest,
+    compares: compares.filter((compare) => !isOwn(compare)),
+    own: compares.filter(isOwn),
+    kept: kept.filter((key) => key !== '/change/n1'),
+    marks: kept.filter((key) => key === '/change/n1'),
+    ops: text.filter((line) => !line.startsWith('/change/n1=')),
+    all: text,
+  }
 }
 const pool = (id: number, name: string, tenant: string | null = null): Row => ({ id, name, tenant })
 
@@ -112,6 +123,17 @@ t.test('what rests on a row of the same transaction needs no other proof', async
   t.same(compares, [absent('/r/pools/=1'), absent('/r/addresses/=1/10.0.0.1'), absent('/u/pools/0/a')])
 })
 
+t.test('what rests on a row of others rests on the one that this node has', async (t) => {
+  const address = { collection: addresses, after: { pool: 1, ip: '10.0.0.1' } }
+  t.same(build([address], { '/r/pools/=1': 12 }).compares, [
+    absent('/r/addresses/=1/10.0.0.1'),
+    unchanged('/r/pools/=1', 12),
+  ])
+  t.same(build([address]).compares[1], present('/r/pools/=1'), 'one that it does not know')
+  const owned = { collection: pools, after: pool(7, 'a', 't1') }
+  t.same(build([owned], { '/r/tenants/t1': 5 }).compares[1], present('/r/tenants/t1'), 'that area is off')
+})
+
 t.test('what is too much for one transaction is refused before anything happens', async (t) => {
   const many = Array.from({ length: 20_001 }, (_, ip) => ({
     collection: addresses,
@@ -155,28 +177,68 @@ t.test('keys tell all values apart and lead back to them', async (t) => {
   t.equal(parentKey(pool(1, 'a'), { collection: 'tenants', columns: ['tenant'] }), undefined)
 })
 
-t.test('the outcome of a transaction whose answer was lost', async (t) => {
-  const etcd = (code: number, kept: string | undefined) =>
-    ({
-      txn: () => Promise.reject(new EtcdError(code, 'lost')),
-      get: async () =>
-        kept === 'silent'
-          ? Promise.reject(new EtcdError(4, 'deadline'))
-          : kept && { key: '', createRevision: 1, modRevision: 77, value: JSON.stringify({ rid: kept }) },
-    }) as unknown as Etcd
-  const outcome = (code: number, kept?: string, writable = true) =>
-    carryOut(etcd(code, kept), { compares: [], ops: [] }, { node: 'n1', rid: 'mine' }, () => writable)
-  const status = (work: Promise<unknown>) =>
-    work.catch((error: { status: number; message: string }) => `${error.status} ${error.message}`)
-  for (const code of [1, 2, 4, 13, 14]) {
-    t.same(await outcome(code, 'mine'), { succeeded: true, revision: 77 })
-    t.match(
-      await status(outcome(code, 'an earlier one')),
-      /^503 cluster service not available.* may come into force later/,
+t.test('each transaction of a node follows the one before', async (t) => {
+  const { own, marks } = build([{ collection: pools, after: pool(7, 'a') }], { '/change/n1': 40 })
+  t.same(own, [unchanged('/change/n1', 40)])
+  t.same(marks, ['/change/n1'])
+})
+
+/** An etcd that answers neither the transaction nor, where it is undefined, the question about it. */
+function lossy(code: number, fence?: { succeeded: boolean }, kept?: string) {
+  const asked: unknown[] = []
+  const etcd = {
+    async txn(compares: unknown, ops: unknown[]) {
+      asked.push(compares)
+      if (ops.length === 0) throw new EtcdError(code, 'lost')
+      if (fence === undefined) throw new EtcdError(4, 'deadline')
+      return { ...fence, revision: 80 }
+    },
+    get: async () => kept && { key: '', createRevision: 1, modRevision: 77, value: JSON.stringify({ rid: kept }) },
+  } as unknown as Etcd
+  return { etcd, asked }
+}
+
+t.test('the outcome of a transaction whose answer was lost is known, or a doubt until it is', async (t) => {
+  let doubts = 0
+  const doubt = () => void doubts++
+  const outcome = ({ etcd }: ReturnType<typeof lossy>, writable = true) => {
+    const fence = { node: 'n1', changed: 40, rid: 'mine' }
+    return carryOut(etcd, { compares: [], ops: [] }, fence, { writable: () => writable, doubt }).catch(
+      (error: { status: number; message: string }) => `${error.status} ${error.message}`,
     )
-    t.match(await status(outcome(code)), /^503/)
-    t.match(await status(outcome(code, 'silent')), /^503/)
   }
-  t.match(await status(outcome(8, 'mine')), /^503 .*refused/, 'etcd has refused it: nobody asks')
-  t.match(await status(outcome(1, 'mine', false)), /^503 .* may come into force later/, 'nobody could tell')
+  for (const code of [1, 2, 4, 13, 14]) {
+    const made = lossy(code, { succeeded: false }, 'mine')
+    t.same(await outcome(made), { succeeded: true, revision: 77 })
+    t.same(made.asked[1], [unchanged('/change/n1', 40)], 'the question compares what the transaction did')
+    const later = { succeeded: false, revision: 80 }
+    t.same(await outcome(lossy(code, { succeeded: false }, 'another')), later, 'it was outrun')
+    t.same(await outcome(lossy(code, { succeeded: false })), later, 'the key is gone')
+    t.match(await outcome(lossy(code, { succeeded: true })), /^503 cluster service not available.* never will be/)
+  }
+  t.match(await outcome(lossy(8, { succeeded: false }, 'mine')), /^503 .*refused/, 'etcd has refused it: nobody asks')
+  t.equal(doubts, 0)
+  t.match(await outcome(lossy(4)), /^503 .*whether the change was made/)
+  const cut = lossy(1, { succeeded: true })
+  t.match(await outcome(cut, false), /^503 .*whether the change was made/)
+  t.equal(cut.asked.length, 1, 'nobody could tell')
+  t.equal(doubts, 2)
+})
+
+t.test('a doubt ends as soon as a majority answers, or by the next change of the node', async (t) => {
+  const { signal } = new AbortController()
+  const fence = { node: 'n1', changed: 40 }
+  let tries = 0
+  const [silent, answers] = [lossy(4), lossy(4, { succeeded: false })]
+  const back = {
+    ...silent.etcd,
+    txn: (...given: Parameters<Etcd['txn']>) => (++tries < 3 ? silent : answers).etcd.txn(...given),
+  }
+  await endDoubt(back, fence, { writable: () => true, changed: () => 40 }, signal)
+  t.equal(tries, 3)
+  await endDoubt(back, fence, { writable: () => true, changed: () => 41 }, signal)
+  t.equal(tries, 3, 'it has ended already')
+  let looks = 0
+  await endDoubt(back, fence, { writable: () => ++looks > 2, changed: () => 40 }, signal)
+  t.equal(tries, 4, 'it waits for a majority')
 })

@@ -215,3 +215,63 @@ t.test('machine attach, detach and list', async (t) => {
   t.match(await ctl('machine detach web1'), { code: 1, err: /machine web1 not found/ })
   t.match(await ctl('machine attach'), { code: 2 })
 })
+
+t.test(
+  'D103 a machine goes with the tenant that all its NICs belong to; others keep what else they have',
+  async (t) => {
+    const { attach, call, control } = await machines(t, {
+      only: ['node', 'ipam', 'l2', 'networks', 'compute', 'tenants'],
+    })
+    const { tenant } = (await call('POST', `${P}/tenant`, { name: 'acme' })).body as { tenant: { id: string } }
+    for (const [name, tenant_id] of [
+      ['theirs', tenant.id],
+      ['own', ''],
+    ])
+      await call('POST', `${P}/networks`, { name, cidr: '10.0.0.0/24', tenant_id })
+    for (const [machine, network] of [
+      ['web', 'theirs'],
+      ['both', 'theirs'],
+      ['both', 'own'],
+      ['db', 'own'],
+    ])
+      t.equal((await attach({ machine, network })).status, 200)
+    t.equal((await call('DELETE', `${P}/tenant/${tenant.id}`)).status, 200)
+    const left = (await control('GET', M)).body.machines as { name: string; networks: unknown[] }[]
+    t.same(
+      left.map(({ name, networks }) => [name, networks.length]),
+      [
+        ['both', 1],
+        ['db', 1],
+      ],
+    )
+  },
+)
+
+t.test('the device of a NIC is another one, or none', async (t) => {
+  const { attach, control, ground, list, plane } = await machines(t)
+  await ground()
+  await attach({ machine: 'vm', network: 'lab', ip: '10.0.0.9', port: 'tap1' })
+  await attach({ machine: 'pub', public_ip: '8.8.4.1', port: 'tap2' })
+  const put = (machine: string, body: object) => control('PUT', `${M}/${machine}/port`, body)
+  t.match(await put('vm', { port: 'tap3' }), { status: 200, body: { status: 'updated', nic: { port: 'tap3' } } })
+  t.match(plane.entries.get('networks/binding/1/10.0.0.9'), { port: 'tap3' })
+  t.match(await put('pub', { port: 'tap3' }), { status: 409, body: { error: /declared by machine vm/ } })
+  t.match(await put('pub', { port: 'tap4' }), { status: 200, body: { nic: { port: 'tap4' } } })
+  t.match(await put('pub', { port: 'tap4' }), { status: 200 }, 'as it is')
+  t.match(await put('vm', { port: 'tap4' }), { status: 409, body: { error: /declared by machine pub/ } })
+  t.match(await put('pub', { port: '' }), { status: 200, body: { nic: { port: undefined } } })
+  const { body } = await attach({ machine: 'vm', network: 'lab', ip: '10.0.0.10' })
+  t.match(await put('vm', { port: 'tap5' }), { status: 400, body: { error: /has several NICs/ } })
+  t.match(await put('vm', { port: 'tap5', mac: (body.nic as { mac: string }).mac }), {
+    status: 200,
+    body: { nic: { ip: '10.0.0.10' } },
+  })
+  t.match(await put('vm', { port: 'tap5', mac: '02:00:00:00:00:01' }), { status: 404 })
+  t.match(await put('none', { port: 'tap5' }), { status: 404 })
+  t.match(await put('vm', { port: 'a b' }), { status: 400 })
+  const ports = (await list()).map(({ name, networks }) => [name, ...networks.map(({ port }) => port)])
+  t.same(ports, [
+    ['pub', undefined],
+    ['vm', 'tap3', 'tap5'],
+  ])
+})

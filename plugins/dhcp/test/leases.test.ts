@@ -178,9 +178,9 @@ t.test('dhcp-06 release: the lease is revoked, and renewing it refused, once the
   area.events()
   area.clock.now += 1000
   for (const [line, err] of [
-    ['dhcp release n1 10.0.0.6', /active lease of 10\.0\.0\.6 not found/],
-    ['dhcp release n1 02:00:00:00:00:99', /not found/],
-    ['dhcp release n1 nonsense', /active lease of nonsense not found/],
+    ['dhcp release n1 10.0.0.6', /10\.0\.0\.6 has no active lease/],
+    ['dhcp release n1 02:00:00:00:00:99', /has no active lease/],
+    ['dhcp release n1 nonsense', /nonsense has no active lease/],
     ['dhcp release nowhere 10.0.0.5', /network nowhere not found/],
   ] as const)
     t.match(await area.ctl(line), { code: 1, err }, line)
@@ -216,7 +216,7 @@ t.test('a MAC with leases in several networks is released in one of them', async
   })
   t.match(await area.ctl('dhcp leases revoked'), { out: /^ID.*\n2 [^\n]*\n$/ })
   t.match(await area.ctl('dhcp leases expired'), { out: 'no leases\n' })
-  t.match(await area.ctl('dhcp leases gone'), { code: 1, err: /must be one of/ })
+  t.match(await area.ctl('dhcp leases gone'), { code: 1, err: /must be/ })
 })
 
 async function until(is: () => boolean | Promise<boolean>): Promise<void> {

@@ -45,6 +45,8 @@ t.test('dhcp-04 net-42 guests of two networks get their addresses, and can use t
   await attach(second, '10.2.0.6', B)
   const renewing = udhcpc(t, a.ns, { ends: false })
   t.match(await renewing.reached('bound'), { ip: '10.0.0.5', subnet: '255.255.255.0', router: '10.0.0.1' })
+  const listed = (await node.ok('GET', '/api/v1/dhcp/leases')).leases
+  t.match(listed, [{ ip: '10.0.0.5', mac: A, state: 'active' }], 'listed when the client is told')
   t.match(await dhclient(t, b.ns, scratch(t)).reached('BOUND'), { new_ip_address: '10.2.0.6' })
   t.ok(a.reaches('10.0.0.1'), 'the gateway answers to the address')
   await leases(`10.0.0.5 ${A} active`, `10.2.0.6 ${B} active`)

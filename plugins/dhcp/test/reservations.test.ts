@@ -22,7 +22,7 @@ t.test('dhcp-05 a reservation is made and ended on the node, and serves its MAC 
   t.match(endpoints, [{ ip: '10.0.0.5', state: 'bound' }])
   t.match(await area.ctl('dhcp unreserve n1 10.0.0.5'), { code: 0, out: `reservation 10.0.0.5 of ${MAC} ended\n` })
   t.same([area.bindings().size, (await area.ctl('dhcp reservations')).out], [0, 'no reservations\n'])
-  t.match(await area.ctl(`dhcp unreserve n1 ${MAC}`), { code: 1, err: /reservation of 02:00:00:00:00:05 not found/ })
+  t.match(await area.ctl(`dhcp unreserve n1 ${MAC}`), { code: 1, err: /02:00:00:00:00:05 has no reservation/ })
   t.equal((await area.call('POST', `${P}/dhcp/reservations`, {})).status, 404, 'not by REST')
 })
 
@@ -36,9 +36,9 @@ t.test('what cannot be reserved is refused, and nothing changes', async (t) => {
     [`dhcp reserve n1 nonsense 10.0.0.5`, /mac: not a MAC address/],
     [`dhcp reserve n1 03:00:00:00:00:01 10.0.0.5`, /mac: .* multicast/],
     [`dhcp reserve n1 ${MAC} nonsense`, /ip: not an IPv4 address/],
-    [`dhcp reserve n1 ${MAC} 10.9.0.5`, /not found/],
+    [`dhcp reserve n1 ${MAC} 10.9.0.5`, /has no endpoint/],
     [`dhcp reserve plain ${MAC} 10.3.0.5`, /network plain is not served over DHCP/],
-    [`dhcp reserve n1 ${MAC} 10.3.0.5`, /not found/],
+    [`dhcp reserve n1 ${MAC} 10.3.0.5`, /has no endpoint/],
     [`dhcp reserve n1 ${MAC} 10.0.0.1`, /is the gateway/],
     [`dhcp reserve n1 ${MAC} 10.0.0.7`, /is bound to 02:00:00:00:00:06; detach it first/],
     [`dhcp reserve n1 ${OTHER} 10.0.0.5`, /mac: 02:00:00:00:00:06 is held by endpoint/],

@@ -9,7 +9,7 @@ const { client, other, server, node, router, rule, put, reset, agent } = await l
 const PORTS = [1000, 1001]
 for (const machine of [server, node]) for (const proto of ['udp', 'tcp'] as const) await machine.serve(proto, PORTS)
 await client.serve('tcp', [1000])
-await node.serve('udp', [68, 546])
+for (const machine of [server, node]) await machine.serve('udp', [68, 546])
 
 const deny = () => put('/api/v1/rules/default', { default_action: 'deny' })
 const API = { v4: `https://${ROUTER.v4}:7070`, v6: `https://[${ROUTER.v6}]:7070` }
@@ -113,6 +113,12 @@ judged('D71 default deny spares replies to a DHCP client', async (t) => {
   // The ports of the control are known to conntrack, so the dropped ones are new.
   const strange = [udp(ROUTER.v4, 68, { sport: 70 }), udp(ROUTER.v6, 546, { sport: 549 })]
   await sees(t, client, { pass: [four, six], drop: strange }, 'ports 67 to 68 and 547 to 546 only')
+  const routed = [udp(SERVER.v4, 68, { sport: 67 }), udp(SERVER.v6, 546, { sport: 547 })]
+  await sees(t, client, { drop: routed }, 'those to a machine behind the node are judged like all else')
+  await rule({ action: 'accept', protocol: 'udp', source_port: 67 })
+  await sees(t, client, { pass: routed.slice(0, 1) }, 'control: that machine answers')
+  await reset()
+  await deny()
   await configure('firewall_failsafe', 'off')
   const sources = { from: CLIENT.second4 }
   await sees(t, client, { drop: [udp(ROUTER.v4, 68, { sport: 67, ...sources })] }, 'none without the failsafes')

@@ -29,10 +29,9 @@ async function agrees(area: Firewall, model: Model): Promise<void> {
     order.map(({ id }) => (area === areas.nft ? `firewall/${id}` : `firewall/filter/${id}`)),
     'the order of the rules',
   )
-  const byId = [...model.rules].sort((a, b) => a.id - b.id)
-  same(await area.rules(), byId.map(shown), 'what REST shows')
+  same(await area.rules(), order.map(shown), 'what REST shows, in the order in which packets meet the rules')
   const { body: control } = await area.control('GET', '/control/v1/firewall/rules')
-  const scheduled = byId.map((rule) => ({
+  const scheduled = order.map((rule) => ({
     ...shown(rule),
     ...(rule.window && { schedule: { daily: false, ...rule.window } }),
   }))

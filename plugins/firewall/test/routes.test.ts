@@ -116,7 +116,7 @@ t.test('fw-29 PUT gives a new id, and the old one is gone', async (t) => {
   t.same(body, { status: 'updated', rule }, 'the body is the whole rule: nothing of the old one stays')
   t.equal((await call('GET', '/api/v1/rules/1')).status, 404)
   t.same((await call('GET', '/api/v1/rules/3')).body, rule)
-  t.same(await rules(), [other, rule])
+  t.same(await rules(), [rule, other], 'listed in the order in which packets meet them')
   t.same(events(), ['rule.updated'])
   t.same(
     planned().map(({ key }) => key),

@@ -71,6 +71,7 @@ t.test('D71 what a default deny drops says whether it is spared', async (t) => {
   t.equal(await spared({ proto: 47 }), 'no')
   t.equal(await spared({ iif: 'lo' }), 'yes')
   t.equal(await spared({ proto: 'udp', sport: 67, dport: 68 }), 'yes')
+  t.equal(await spared({ proto: 'udp', sport: 67, dport: 68, dst: '192.0.2.2' }), 'no', 'routed to another machine')
   const request = { proto: 'udp', sport: 68, dport: 67, iif: 'br-work' }
   t.equal(await spared(request), 'yes')
   t.match(await spared({ ...request, dst: '192.0.2.2' }), /^when addressed to a gateway/)

@@ -139,6 +139,7 @@ t.test('flow-04 flow-05 flow-06 flows of a network, filters, and who talks most'
 
 t.test('flow-04 each way through the node counts once, and in is towards the workload', async (t) => {
   const { node, a } = place
+  await node.ok('PUT', '/control/v1/config/open_ports', { value: 'open' })
   const far = netns(t, 'far')
   veth(t, { ns: node.ns, name: 'up0' }, { ns: far, name: 'eth0', addr: '192.0.2.9/24', mac: '02:00:00:00:00:99' })
   node.ns.run('ip', 'link', 'set', 'up0', 'master', 'br-work')

@@ -49,7 +49,7 @@ t.test('an older store is brought over: ids of networks’ pools move, and what 
   t.same(ids('select pool_id from ipam_allocations order by 1'), [1, moved])
   t.same(ids('select pool from ipam_free order by 1'), [1, moved])
   t.same(ids('select pool from networks_networks'), [moved])
-  const make = (owner: string, subnet: string) => createPool(db, { name: 'new', subnet }, owner).id
+  const make = (owner: string, subnet: string) => createPool(db, { name: `${subnet.slice(0, 4)}`, subnet }, owner).id
   t.equal(make('', '10.1.0.0/24'), 10, 'no id is used again')
   t.equal(make('network net-2', '10.2.0.0/24'), moved + 1)
   t.equal(make('', '10.3.0.0/24'), 11)

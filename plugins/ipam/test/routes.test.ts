@@ -12,10 +12,11 @@ async function ipam(t: Scope, config: Record<string, string> = {}) {
   const built = await buildArea(t, 'ipam', { config: { ...UNLIMITED, ...config } })
   const { agent, call } = built
   const seen = { id: agent.outbox.bounds().latest }
+  let made = 0
   return {
     ...built,
     async create(fields: object): Promise<Pool> {
-      const { status, body, text } = await call('POST', `${P}/pools`, { name: 'a', ...fields })
+      const { status, body, text } = await call('POST', `${P}/pools`, { name: `pool-${made++}`, ...fields })
       if (status !== 201) throw new Error(`POST ${JSON.stringify(fields)}: ${status} ${text}`)
       return body.pool as Pool
     },
@@ -82,6 +83,8 @@ t.test('ipam-03 ipam-05 ipam-06 ipam-07 ipam-08 what is refused changes nothing'
     [{ ...ok, gateway: 'x' }, /^gateway: not an IP address/],
     [{ ...ok, gateway: '10.9.0.1/24' }, /^gateway: not an IP address/],
     [{ ...ok, gateway: 'fd00::1' }, /^gateway: must be of the same address family/],
+    [{ ...ok, gateway: '10.8.0.1' }, /^gateway: must lie inside 10\.9\.0\.0\/24$/],
+    [{ name: 'x', subnet: 'fd02::/64', gateway: 'fd03::1' }, /^gateway: must lie inside fd02::\/64$/],
     [{ ...ok, range_start: '10.9.0' }, /^range_start: not an IP address/],
     [{ ...ok, range_end: 'y' }, /^range_end: not an IP address/],
     [{ ...ok, is_ipv6: true }, /^is_ipv6: the subnet is IPv4/],
@@ -102,6 +105,15 @@ t.test('ipam-03 ipam-05 ipam-06 ipam-07 ipam-08 what is refused changes nothing'
   }
   t.same(snapshot(built), before)
   t.equal((await call('POST', `${P}/pools`, ok)).status, 201, 'control')
+})
+
+t.test('D8 a pool has a name of its own among those of its tenant', async (t) => {
+  const { call, create } = await ipam(t)
+  await create({ name: 'lab', subnet: '10.0.0.0/24' })
+  await create({ name: 'lab', subnet: '10.0.0.0/24', tenant_id: 'acme' })
+  const again = await call('POST', `${P}/pools`, { name: 'lab', subnet: '10.1.0.0/24' })
+  t.same([again.status, again.body], [409, { error: 'pool lab already exists' }])
+  await create({ name: 'lab2', subnet: '10.1.0.0/24' })
 })
 
 t.test('ipam-09 another tenant may have the same range', async (t) => {

@@ -56,8 +56,8 @@ t.test('bond-03 D7 D8 D16 D20 what cannot be is refused', async (t) => {
     const answer = await call('POST', path, body)
     t.same([answer.status, answer.body], [409, { error }], JSON.stringify(body))
   }
-  await conflict('/api/v1/bonds', { ...LAN, name: 'bond1' }, 'bond already exists')
-  await conflict('/api/v1/bonds', { ...LAN, id: 'wan' }, 'bond already exists')
+  await conflict('/api/v1/bonds', { ...LAN, name: 'bond1' }, `bond with id ${LAN.id} already exists`)
+  await conflict('/api/v1/bonds', { ...LAN, id: 'wan' }, `bond ${LAN.name} already exists`)
   await conflict('/api/v1/bonds', { ...LAN, id: 'wan', name: 'br-lab' }, 'br-lab is a bridge')
   await conflict('/api/v1/bridges', { name: 'bond0' }, 'bond0 is a bond')
   await ok('POST', '/api/v1/bonds', { ...LAN, id: 'wan', name: 'bond1' })

@@ -55,7 +55,7 @@ t.test('bridge-03 bridge-04 bridge-05 D8 a bridge is made once and removed', asy
   t.ok(plane.entries.has('l2/link/br-lab'))
   for (const name of ['br-lab', 'br-work']) {
     const again = await call('POST', '/api/v1/bridges', { name })
-    t.same([again.status, again.body], [409, { error: 'bridge already exists' }])
+    t.same([again.status, again.body], [409, { error: `bridge ${name} already exists` }])
   }
   for (const body of [{}, { name: '' }, { name: 7 }, { name: 'sixteen-letters-' }, { name: 'a/b' }, { name: '..' }]) {
     t.equal((await call('POST', '/api/v1/bridges', body)).status, 400, JSON.stringify(body))

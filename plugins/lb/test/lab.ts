@@ -57,7 +57,7 @@ export async function lab(t: Scope, count: number): Promise<Lab> {
   ns.run('ip', 'route', 'add', 'default', 'via', CLIENT)
   // Without the agent's help: IPv6 has one setting for the whole node.
   ns.run('sysctl', '-qw', 'net.ipv6.conf.all.forwarding=1')
-  const { agent, guest, ok } = await workloadNode(t, { ns, env: laneEnv })
+  const { agent, guest, ok } = await workloadNode(t, { ns, env: laneEnv, config: { open_ports: 'open' } })
   const { summary } = ((await ok('GET', '/api/v1/status')).acceleration ?? {}) as { summary?: string }
   const named = lane === 'nft' ? /load balancer: nft/ : /load balancer: eBPF/
   if (!named.test(summary ?? '')) throw new Error(`another lane: ${summary}`)

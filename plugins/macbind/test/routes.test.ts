@@ -38,7 +38,7 @@ t.test('D8 D20 a MAC is bound once, and only so many are', async (t) => {
   const input = { mac: MAC, port_id: 'tap0', vlan_id: 7, mode: 'soft' }
   t.match((await call('POST', '/api/v1/macbind', input)).body, { binding: input })
   const again = await call('POST', '/api/v1/macbind', input)
-  t.same([again.status, again.body], [409, { error: 'binding already exists' }])
+  t.same([again.status, again.body], [409, { error: `binding of ${MAC} already exists` }])
   const more = await call('POST', '/api/v1/macbind', { mac: '02:00:00:00:00:0b' })
   t.same([more.status, more.body], [409, { error: 'limit reached: MAC bindings (1)' }])
 })

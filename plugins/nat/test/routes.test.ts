@@ -63,7 +63,7 @@ t.test('D61 D8 one forward for a public address and port', async (t) => {
   await forward('2001:db8::1', 80, 'fd00::1', 80)
   const body = { dest_ip: '2001:db8:0::1', dest_port: 80, target_ip: 'fd00::2', target_port: 81 }
   const taken = await unchanged(() => call('POST', FORWARD, body))
-  t.same([taken.status, taken.body], [409, { error: 'port forward already exists' }])
+  t.same([taken.status, taken.body], [409, { error: 'port forward of 2001:db8::1 port 80 already exists' }])
   await forward('2001:db8::1', 81, 'fd00::1', 80)
   await forward('2001:db8::2', 80, 'fd00::1', 80)
 })
@@ -157,7 +157,7 @@ t.test('D19 host bits are cleared, and one block on one device is one rule', asy
   const { call, snat } = await nat(t)
   t.equal((await snat('10.0.0.7/24', 'eth0')).source_ip, '10.0.0.0/24')
   const again = await call('POST', SNAT, { source_cidr: '10.0.0.0/24', interface: 'eth0' })
-  t.same([again.status, again.body], [409, { error: 'source NAT rule already exists' }])
+  t.same([again.status, again.body], [409, { error: 'source NAT rule of 10.0.0.0/24 by eth0 already exists' }])
   await snat('10.0.0.0/24', 'eth1')
   t.equal((await snat('10.0.0.7/32', 'eth0')).source_ip, '10.0.0.7/32')
   t.equal((await snat('0.0.0.0/0', 'eth0')).source_ip, '0.0.0.0/0')

@@ -9,6 +9,8 @@ import type { Endpoint, Network, Range, RoutedAddress } from '../schemas.ts'
 export const P = '/api/v1'
 /** The area and those it needs. */
 export const AREAS = ['node', 'ipam', 'l2', 'networks']
+/** Keys of the entries that stand whatever networks there are. */
+export const ALWAYS = ['networks/networks_guests', 'networks/networks_input', 'networks/networks_postrouting']
 export const NOW = '2030-01-01T00:00:00.000Z'
 
 export interface Networks extends BuiltAgent {

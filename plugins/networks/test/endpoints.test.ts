@@ -127,8 +127,8 @@ t.test('net-25 net-26 D42 what attach refuses, and nothing changes', async (t) =
   await call('POST', `${P}/networks/${network.id}/endpoints/${free}/detach`)
   await changeMac({ ...held, id: free }, '02:00:00:00:00:06')
   const table: [object, number, RegExp][] = [
-    [{ ip: '10.0.0.8' }, 404, /^endpoint 10\.0\.0\.8 in .* not found$/],
-    [{ ip: '192.168.0.1' }, 404, /not found$/],
+    [{ ip: '10.0.0.8' }, 404, /^network .* has no endpoint 10\.0\.0\.8$/],
+    [{ ip: '192.168.0.1' }, 404, /has no endpoint 192\.168\.0\.1$/],
     [{ ip: '10.0.0.1' }, 400, /^ip: 10\.0\.0\.1 is the gateway/],
     [{ ip: '10.0.0.0' }, 400, /^ip: 10\.0\.0\.0 is the network address/],
     [{ ip: '10.0.0.7' }, 400, /^ip: 10\.0\.0\.7 is the broadcast address/],

@@ -4,6 +4,7 @@ import { sql } from 'drizzle-orm'
 import t from 'tap'
 import { openStore } from '../../../core/state/store.ts'
 import { scratch } from '../../../test/build.ts'
+import { placeQueries } from '../place-queries.ts'
 import { queries } from '../queries.ts'
 import { routedQueries } from '../routed-queries.ts'
 
@@ -17,6 +18,7 @@ const WHOLE = new Set([
   'anyClaim',
   'reservedEndpoints',
   'reservedCount',
+  'tenantsBound',
 ])
 
 t.test('statements search, and none sorts', async (t) => {
@@ -24,7 +26,11 @@ t.test('statements search, and none sorts', async (t) => {
   t.teardown(() => store.close())
   store.migrate('networks', join(import.meta.dirname, '..'))
   const db = store.read
-  const all: Record<string, { getQuery(): { sql: string } }> = { ...queries(db), ...routedQueries(db) }
+  const all: Record<string, { getQuery(): { sql: string } }> = {
+    ...queries(db),
+    ...routedQueries(db),
+    ...placeQueries(db),
+  }
   for (const [name, statement] of Object.entries(all)) {
     const text = statement.getQuery().sql.replaceAll('?', '1')
     const rows = db.all<{ detail: string }>(sql.raw(`explain query plan ${text}`))

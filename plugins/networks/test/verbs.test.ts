@@ -54,6 +54,12 @@ t.test('endpoints', async (t) => {
   t.match(await ctl(`networks mac ${id} ep-00010a000001 02:00:00:00:00:09`), {
     out: '10.0.0.1 is bound to 02:00:00:00:00:09\n',
   })
+  t.match(await ctl(`networks port ${id} ep-00010a000001 tap7`), {
+    out: '10.0.0.1 is bound to 02:00:00:00:00:09 on tap7\n',
+  })
+  t.match(await ctl(`networks endpoints ${id} --mac 02:00:00:00:00:09`), { out: / tap7\n$/ })
+  t.match(await ctl(`networks mac ${id} ep-00010a000001 02:00:00:00:00:08 --port tap8`), { out: / on tap8\n$/ })
+  t.match(await ctl(`networks port ${id} ep-00010a000001`), { out: '10.0.0.1 is bound to 02:00:00:00:00:08\n' })
   t.match(await ctl(`networks detach ${id} ep-00010a000001`), { code: 0, out: '10.0.0.1 is free\n' })
   t.match(await ctl(`networks detach ${id} ep-1`), { code: 1, err: /endpoint ep-1 not found/ })
 })

@@ -7,7 +7,7 @@ import { attachNic, detachNics, type Nic, type NicInput } from '../../networks/o
 import type { Key, Quota, Tenant } from '../schemas.ts'
 
 export const P = '/api/v1'
-export const AREAS = ['node', 'ipam', 'l2', 'networks', 'tenants']
+export const AREAS = ['node', 'ipam', 'l2', 'networks', 'compute', 'tenants']
 
 export interface Tenants extends BuiltAgent {
   /** Moved by the test alone; the licence begins when it stands at its start. */

@@ -63,6 +63,35 @@ t.test('tenant-10 auth-10 tkey-10 tenants with the same range never meet', async
     )
   }
 
+  const machines = async ({ id, secret }: { id: string; secret: string }) =>
+    (await over(secret, `${P}/tenant/${id}/machines`)).body.machines as Record<string, unknown>[]
+  for (const [one, guests] of [
+    [red, [a, b]],
+    [blue, [c, d]],
+  ] as const) {
+    const shown = await machines(one)
+    t.same(
+      shown.map(({ id }) => String(id).replace(/^[a-z]+-/, '')),
+      guests.map(({ port }) => port),
+      'its own machines alone',
+    )
+    t.match(shown, [{ state: 'connected' }, { state: 'connected' }])
+    t.notMatch(JSON.stringify(shown), /"port"/, 'the node keeps the names of its devices to itself')
+  }
+  const nicOf = (machine: Record<string, unknown> = {}) =>
+    ((machine.networks ?? []) as Record<string, number>[])[0] ?? {}
+  const { packets_in: got = 0, bytes_in: bytes = 0 } = nicOf((await machines(red))[1])
+  t.ok(got >= 20 && bytes >= 20 * 98, `what came to it is counted: ${got} packets, ${bytes} bytes`)
+  const away = String((await machines(red))[0]?.id)
+  a.unplug()
+  await node.unguarded(a)
+  t.match((await over(red.secret, `${P}/tenant/${red.id}/machines/${away}`)).body, {
+    machine: { state: 'disconnected' },
+  })
+  t.equal((await over(red.secret, `${P}/tenant/${red.id}/machines/${(await machines(blue))[0]?.id}`)).status, 404)
+  a.plug()
+  await node.guarded(a)
+
   await node.ok('DELETE', `${P}/tenant/${red.id}`)
   t.ok(c.reaches('10.0.0.2'), 'blue goes on without red')
   await node.open(a, b)

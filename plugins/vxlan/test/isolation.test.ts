@@ -1,5 +1,6 @@
 /** Who never meets whom: overlays among each other, private networks, open ports, uplinks. */
 import t from 'tap'
+import { ethernet, ipv4, TYPE, udp } from '../../../dataplane/bpf/port/test/packet.ts'
 import { frame, type Tap, tap } from '../../../test/frames.ts'
 import { requireRoot } from '../../../test/netns.ts'
 import type { Guest } from '../../../test/workload.ts'
@@ -193,4 +194,65 @@ t.test('tenants with the same range, addresses and MACs each have an overlay of 
   const shown = (await node.ok('GET', NETWORKS)).vxlan_networks as object[]
   t.match(shown[1], { vni: 200, closed: /is gone/ }, "the overlay of a network that is gone becomes nobody's")
   t.ok(a.pings('10.0.0.11'))
+})
+
+t.test('a guest that forges the VTEP of a peer is not heard in the overlay', async (t) => {
+  const node = await site(t, 4, { open_ports: 'open' })
+  const peer = node.remote(11)
+  peer.tunnel(100, { address: '10.7.0.11/24' })
+  const [near, attacker] = [
+    node.guest('a', { addresses: ['10.7.0.1/24'] }),
+    node.guest('b', { mac: '02:00:00:00:00:66' }),
+  ]
+  await node.guarded(near, attacker)
+  await node.overlay(100, {}, peer)
+  t.ok(near.reaches('10.7.0.11'), 'control: the peer is heard')
+  const [from, to, behind] = [tap(t, attacker.ns), tap(t, near.ns), tap(t, peer.ns, 'vx100')]
+  const [work] = JSON.parse(node.ns.run('ip', '-j', 'link', 'show', 'br-work')) as { address: string }[]
+  const inner = frame({ from: '02:00:00:00:00:77' }, Buffer.from('a forged word'))
+  const packet = ipv4(
+    peer.vtep,
+    '192.0.2.1',
+    17,
+    udp(5, 4789, Buffer.concat([Buffer.from('0800000000006400', 'hex'), inner])),
+  )
+  const tags = [[], [{ vid: 0 }]]
+  for (const one of tags) from.send(ethernet(work?.address ?? '', from.mac, TYPE.ipv4, packet, one))
+  behind.send(frame({ from: behind.mac }, Buffer.from('a true word')))
+  t.notOk((await until(to, 'a true word')).some((one) => one.includes('a forged word')))
+})
+
+t.test('what an open port sends to the MAC of a peer leaves by the overlay of that peer alone', async (t) => {
+  const node = await site(t)
+  const [one, two] = [node.remote(11), node.remote(12)]
+  const mac = '02:00:00:00:00:11'
+  // The bridge would learn of the peer by whatever it says.
+  one.ns.run('sysctl', '-qw', 'net.ipv6.conf.default.disable_ipv6=1')
+  one.tunnel(100, { address: '10.7.0.11/24', mac })
+  two.tunnel(200, { address: '10.7.0.12/24' })
+  const [near, other] = [node.guest('a'), node.guest('b')]
+  await node.guarded(near, other)
+  await node.overlay(100, {}, { vtep: one.vtep, mac })
+  await node.overlay(200, {}, two)
+  const [from, there, elsewhere, beside] = [
+    tap(t, near.ns),
+    tap(t, one.ns, 'vx100'),
+    tap(t, two.ns, 'vx200'),
+    tap(t, other.ns),
+  ]
+  // Nobody has heard the peer yet.
+  from.send(frame({ from: from.mac, to: mac }, Buffer.from('for the peer')))
+  from.send(frame({ from: from.mac }, Buffer.from('for all')))
+  t.ok((await until(there, 'for all')).some((one) => one.includes('for the peer')))
+  for (const [name, end] of [
+    ['the other overlay', elsewhere],
+    ['the other guest', beside],
+  ] as const)
+    t.notOk(
+      (await until(end, 'for all')).some((one) => one.includes('for the peer')),
+      name,
+    )
+  await node.ok('DELETE', `${NETWORKS}/100/peers/${one.vtep}`)
+  from.send(frame({ from: from.mac, to: mac }, Buffer.from('for nobody')))
+  t.ok(await until(beside, 'for nobody'), 'a MAC that nobody has is flooded')
 })

@@ -19,7 +19,7 @@ t.test(
     t.same([made.status, made.body], [201, { status: 'created', vni: 100, subnet: '10.0.0.0/24' }])
     t.equal((await call('POST', NETWORKS, { vni: 100 })).status, 409)
     const peer = await call('POST', `${NETWORKS}/100/peers`, { ...PEER, mac: '02-00-00-00-00-0A' })
-    t.same([peer.status, peer.body], [201, { status: 'created', vni: 100, host: 'node2' }])
+    t.same([peer.status, peer.body], [201, { status: 'added', vni: 100, host: 'node2' }])
     const shown = { host: 'node2', mac: '02:00:00:00:00:0a', vtep_ip: '192.0.2.2' }
     t.same((await call('GET', `${NETWORKS}/100/peers`)).body, { vni: 100, peers: [shown] })
     t.same((await call('GET', NETWORKS)).body, {
@@ -31,11 +31,12 @@ t.test(
       'vxlan/fdb/vx100/02:00:00:00:00:0a/192.0.2.2',
       'vxlan/link/vx100',
       'vxlan/overlay/vx100',
+      'vxlan/peer/vx100/02:00:00:00:00:0a',
       'vxlan/vxlan_input',
       'vxlan/vxlan_vteps4/192.0.2.2',
     ])
     const gone = await call('DELETE', `${NETWORKS}/100/peers/node2`)
-    t.same([gone.status, gone.body], [200, { status: 'deleted', vni: 100, host: 'node2' }])
+    t.same([gone.status, gone.body], [200, { status: 'removed', vni: 100, host: 'node2' }])
     t.equal((await call('DELETE', `${NETWORKS}/100/peers/node2`)).status, 404)
     await call('POST', `${NETWORKS}/100/peers`, PEER)
     const deleted = await call('DELETE', `${NETWORKS}/100`)

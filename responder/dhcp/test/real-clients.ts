@@ -1,4 +1,4 @@
-/** Clients as guests run them: udhcpc of busybox and dhclient of ISC, each in the namespace of its guest. */
+/** Clients as guests run them, each in the namespace of its guest. */
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, existsSync, readFileSync, writeFileSync } from 'node:fs'
@@ -15,14 +15,19 @@ export interface RealClient {
   reached(step: string): Promise<Record<string, string>>
   /** Resolves to its exit code. */
   ended(): Promise<number | null>
+  /** Resolves with the router that it uses. */
+  router(): Promise<string>
 }
 
 /** Its script leaves what it is told in files, and sets the address. */
 const SCRIPT = `#!/bin/sh
 step=\${1:-$reason}
 address=\${ip:-$new_ip_address}
+router=\${router:-$new_routers}
 case "$step" in
-  bound|renew|BOUND|RENEW|REBOOT|REBIND) ip address replace "$address/24" dev "$interface" ;;
+  bound|renew|BOUND|RENEW|REBOOT|REBIND)
+    ip address replace "$address/24" dev "$interface"
+    [ -z "$router" ] || ip route replace default via "$router" dev "$interface" ;;
   deconfig|EXPIRE|RELEASE|FAIL) ip address flush dev "$interface" ;;
 esac
 env > "$OUT.$step.part" && mv "$OUT.$step.part" "$OUT.$step"
@@ -41,6 +46,28 @@ export function dhclient(t: Scope, ns: Netns, dir: string): RealClient {
   return start(t, ns, ({ script, out }) => {
     return ['dhclient', '-1', '-d', ...files, '-sf', script, '-e', `OUT=${out}`, 'eth0']
   })
+}
+
+/** Ends with the lease. What it keeps on the machine it keeps in a mount namespace of its own. */
+export function dhcpcd(t: Scope, ns: Netns): RealClient {
+  const own = 'mount -t tmpfs none /run && mkdir /run/dhcpcd && mount -t tmpfs none /var/lib/dhcpcd'
+  return start(t, ns, ({ script }) => {
+    const client = `exec dhcpcd -B -4 -1 -t 30 --noarp --nodelay -f /dev/null -c ${script} eth0`
+    return ['unshare', '--mount', 'sh', '-c', `${own} && ${client}`]
+  })
+}
+
+const NETWORK = '[Match]\\nName=eth0\\n[Network]\\nDHCP=ipv4\\nLinkLocalAddressing=no\\nIPv6AcceptRA=no\\n'
+
+/** Runs no script, so `told` and `reached` know nothing of it. /sys is read-only: there is no udev to wait for. */
+export function networkd(t: Scope, ns: Netns): RealClient {
+  const folders = 'mkdir -p /run/systemd/netif/links /run/systemd/netif/leases /run/systemd/netif/lldp'
+  const own = [
+    'mount -t tmpfs none /run && mount -t tmpfs none /etc/systemd/network && mount -o remount,ro /sys',
+    `${folders} && chown -R systemd-network:systemd-network /run/systemd/netif`,
+    `printf '${NETWORK}' > /etc/systemd/network/all.network`,
+  ].join(' && ')
+  return start(t, ns, () => ['unshare', '--mount', 'sh', '-c', `${own} && exec /lib/systemd/systemd-networkd`])
 }
 
 function start(t: Scope, ns: Netns, command: (files: { script: string; out: string }) => string[]): RealClient {
@@ -62,6 +89,14 @@ function start(t: Scope, ns: Netns, command: (files: { script: string; out: stri
   return {
     child,
     told,
+    async router() {
+      const signal = AbortSignal.timeout(30_000)
+      for (;;) {
+        const [route] = JSON.parse(ns.run('ip', '-j', 'route', 'show', 'default') || '[]') as { gateway?: string }[]
+        if (route?.gateway !== undefined) return route.gateway
+        await delay(10, undefined, { signal })
+      }
+    },
     ended: async () => (await exit)[0],
     async reached(step) {
       const signal = AbortSignal.timeout(30_000)

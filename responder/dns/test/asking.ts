@@ -22,7 +22,7 @@ export function openAsking({ limits = {}, ticks = () => 0 }: AskingOptions = {})
     signer,
     now,
     ticks,
-    limits: { ...LIMITS, ...limits },
+    limits: { ...LIMITS, octets: MANY, ...limits },
     onError(error) {
       throw error
     },

@@ -1,7 +1,7 @@
 /** What strangers may make the server spend. */
 import t from 'tap'
 import { newCsk } from '../keys.ts'
-import { openBuckets } from '../limits.ts'
+import { LIMITS, openBuckets } from '../limits.ts'
 import { TYPE } from '../rdata.ts'
 import { MANY, openAsking } from './asking.ts'
 import { decode, request } from './message.ts'
@@ -66,4 +66,40 @@ t.test('a bucket fills at its rate and no further than its burst', async (t) => 
   t.equal(taken(5), 3)
   const many = openBuckets(MANY, () => clock.now)
   t.equal(many.take(0xffff_ffff), true)
+})
+
+t.test('a flood under one address gets little more than it sends, and who did ask may come over TCP', async (t) => {
+  const clock = { now: 0 }
+  const { ask, zones, counters } = openAsking({ limits: { octets: LIMITS.octets }, ticks: () => clock.now })
+  zones.apply([zone('z.', newCsk()), record('z.', 'www A 192.0.2.1')])
+  const victim = source(1)
+  const question = request('no.z.', { secure: true })
+  t.ok((ask(question, victim)?.length ?? 0) > 400, 'control: signed, and below 512 octets')
+  const flood = (times: number) => {
+    const sent = { asked: 0, told: 0, whole: 0, truncated: 0 }
+    for (let n = 0; n < times; n++) {
+      clock.now += 1000 / times
+      const answer = ask(question, victim)
+      sent.asked += question.length + 28
+      if (answer === undefined) continue
+      sent.told += answer.length + 28
+      if (decode(answer).truncated) sent.truncated++
+      else sent.whole++
+    }
+    return sent
+  }
+  const [first, second] = [flood(2500), flood(2500)]
+  t.ok(first.told < 1.5 * first.asked, `the first second: ${first.told} for ${first.asked} octets`)
+  t.ok(second.told < second.asked, `the second: ${second.told} for ${second.asked} octets`)
+  t.ok(second.whole > 100, 'some are whole')
+  t.ok(
+    Math.abs(second.truncated - (2500 - second.whole) / 2) <= 1,
+    'every second one of the others is sent without content',
+  )
+  t.ok((ask(question, victim, true)?.length ?? 0) > 400, 'TCP has no such limit')
+  t.ok((ask(question, source(2))?.length ?? 0) > 400, 'another prefix has its own')
+  t.ok((ask(question, Buffer.from([127, 0, 0, 1]))?.length ?? 0) > 400)
+  t.ok(counters.limited > 2500)
+  clock.now += 1000
+  t.ok((ask(question, victim)?.length ?? 0) > 400)
 })

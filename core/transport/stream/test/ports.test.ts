@@ -36,7 +36,13 @@ t.test('tls-01 enable-06 all three ports speak TLS only, with one certificate, a
     listen: ({ cert, key }: { cert: string; key: string }) =>
       listenRest(agent.app.routing.bind(agent.app), { cert, key, address: '127.0.0.1', port: 0 }),
   }
-  const conditions = { tokenAtStart: true, tokenStored: () => true, switchedOn: () => true, certificate }
+  const conditions = {
+    tokenAtStart: true,
+    tokenStored: () => true,
+    switchedOn: () => true,
+    closed: () => undefined,
+    certificate,
+  }
   const services = openServices([rest, grpcService(agent), eventService(agent)], conditions, agent.app.log)
   t.teardown(() => services.close(100))
   await services.follow()

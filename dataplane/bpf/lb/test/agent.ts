@@ -1,6 +1,7 @@
 /** An agent's part that is killed in the middle: changes a virtual address again and again. Arguments: the bpf root. */
 import { NETLINK_ROUTE } from '../../../netlink/bind.ts'
 import { openNetlink } from '../../../netlink/socket.ts'
+import { openAttaching } from '../../attach/attaching.ts'
 import { openBalancer } from '../open.ts'
 import { backend, vip } from './lab.ts'
 
@@ -8,7 +9,8 @@ const [root = ''] = process.argv.slice(2)
 const onProblem = (error: unknown) => {
   throw error
 }
-const { driver } = await openBalancer({ root, route: openNetlink(NETLINK_ROUTE), onProblem })
+const attaching = await openAttaching({ onProblem })
+const { driver } = await openBalancer({ root, route: openNetlink(NETLINK_ROUTE), attaching, onProblem })
 await driver.observe()
 const all = [1, 2, 3].map((n) => backend(n))
 let before = vip({ backends: all })

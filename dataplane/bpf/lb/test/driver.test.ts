@@ -10,10 +10,10 @@ import { KernelRefusal } from '../../../plane.ts'
 import { bytes } from '../../codec.ts'
 import { openMap } from '../../map.ts'
 import { openObject } from '../../object.ts'
-import { ifindex, run } from '../../test/support.ts'
+import { attachingHere, ifindex, run } from '../../test/support.ts'
 import { standing as standingIn } from '../adopt.ts'
 import type { VipEntry } from '../entries.ts'
-import { BalancerLinks } from '../links.ts'
+import { BalancerLinks, balancerKind } from '../links.ts'
 import { type BalancerMaps, balancerMaps } from '../maps.ts'
 import { BALANCER_OBJECT, balancerAttached, pinsOf, removeBalancer } from '../open.ts'
 import { VipTable } from '../table.ts'
@@ -122,7 +122,8 @@ t.test('where there is no room for the role of a device, the program comes there
     },
   } as unknown as BalancerMaps['devices']
   const problems: unknown[] = []
-  const links = new BalancerLinks(join(it.root, 'try'), object.program('lb_in'), full, (error) => problems.push(error))
+  const attachments = (await attachingHere(t)).of(balancerKind(join(it.root, 'try')))
+  const links = new BalancerLinks(attachments, object.program('lb_in'), full, (error) => problems.push(error))
   const devices = ['br-work', 'up0'].map((name) => ({ index: ifindex(name), name }) as Device)
   for (let n = 0; n < 2; n++) await links.bring(devices, true)
   t.match(problems, [{ code: 'E2BIG' }], 'told once')
@@ -245,7 +246,7 @@ t.test('what is pinned can be taken off as a whole', async (t) => {
   await it.put(entry)
   t.same(tallied(await it.client.tell('ask', { address: VIP, port: 80 })), { b1: 1 })
   await it.balancer.driver.close()
-  t.ok(balancerAttached(it.root))
+  t.ok(await balancerAttached(it.root))
   t.ok(await removeBalancer(it.root))
   t.notOk(existsSync(join(it.root, 'lb')))
   t.notOk(await removeBalancer(it.root))

@@ -9,7 +9,7 @@ import type { Entry, Passage } from '../../../entry.ts'
 import { NETLINK_ROUTE } from '../../../netlink/bind.ts'
 import { openNetlink } from '../../../netlink/socket.ts'
 import { type OpenClassifier, openClassifier } from '../../firewall/open.ts'
-import { bpffs, run } from '../../test/support.ts'
+import { attachingHere, bpffs, run } from '../../test/support.ts'
 import type { VipBackend, VipEntry } from '../entries.ts'
 import { type OpenBalancer, openBalancer } from '../open.ts'
 import { type Machine, machine } from './machine.ts'
@@ -91,7 +91,8 @@ export async function lab(t: Scope, count: number): Promise<Lab> {
   const route = openNetlink(NETLINK_ROUTE)
   const classifier = await openClassifier({ root, onProblem })
   await classifier.defaults.apply([{ after: { kind: 'filter_default', key: 'firewall/default', accept: true } }])
-  const open = () => openBalancer({ root, route, onProblem })
+  const attaching = await attachingHere(t)
+  const open = () => openBalancer({ root, route, attaching, onProblem })
   const it: Lab = {
     client: machine(clientNs),
     outside(n) {

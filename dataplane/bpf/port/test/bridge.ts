@@ -1,9 +1,9 @@
 /** br-work in this process's namespace, its ports guarded, and the far ends of all of them in another. */
 import { type Netns, netns, type Scope } from '../../../../test/netns.ts'
 import { STAMP, STAMP_MASK } from '../../../numbers.ts'
-import { attachTcx, type Link } from '../../link.ts'
-import { run } from '../../test/support.ts'
-import { HOOKS, type Hook } from '../maps.ts'
+import { attachingHere, run } from '../../test/support.ts'
+import { PortLinks, portKind, type Role } from '../links.ts'
+import { HOOKS } from '../maps.ts'
 import { type Loaded, loadPrograms } from './loaded.ts'
 import { Wire } from './wire.ts'
 import { MAC, PORT, type PortName } from './world.ts'
@@ -17,8 +17,8 @@ export interface Bridge extends Loaded {
   /** Where the far ends are, each named as its port. */
   readonly peers: Netns
   readonly wires: Readonly<Record<string, Wire>>
-  /** Attaches the stubs for a port of this kind. */
-  guard(ifindex: number, kind: 'port' | 'uplink' | 'host'): Promise<Link[]>
+  /** Attaches the stubs for a port of this role. */
+  guard(ifindex: number, role: Role): Promise<void>
 }
 
 /** Builds it all and guards the ports named; `t.teardown` takes it away. */
@@ -44,22 +44,16 @@ export async function bridge(t: Scope, names: readonly PortName[] = CABLES): Pro
   t.teardown(() => {
     for (const name of names) run('ip', 'link', 'del', name)
   })
-  const guard: Bridge['guard'] = async (ifindex, kind) => {
-    const attach = (direction: 'in' | 'out') => {
-      // Every kind has a program for both directions.
-      const program = loaded.object.program(`hook_${kind}_${direction}` satisfies `hook_${Hook}`)
-      return attachTcx(program, ifindex, direction === 'in' ? 'ingress' : 'egress')
-    }
-    const links = [await attach('in'), await attach('out')]
-    t.teardown(async () => {
-      for (const link of links) await link.close()
-    })
-    return links
+  const kind = portKind(loaded.pinDir, loaded.maps.programs.info.id)
+  const links = new PortLinks((await attachingHere(t)).of(kind), loaded.object)
+  const guard: Bridge['guard'] = async (ifindex, role) => {
+    if (!(await links.attach(ifindex, role))) throw new Error(`interface ${ifindex} is gone`)
   }
   closeStrangers(names.filter((name) => name !== 'stranger'))
   t.teardown(() => run('nft', 'delete', 'table', 'bridge', 'test'))
   await guard(PORT.bridge, 'host')
-  for (const name of names) if (name !== 'stranger') await guard(PORT[name], UPLINKS.includes(name) ? 'uplink' : 'port')
+  for (const name of names)
+    if (name !== 'stranger') await guard(PORT[name], UPLINKS.includes(name) ? 'uplink' : 'workload')
   const wires = Object.fromEntries(names.map((name) => [name, new Wire(t, peers, name)]))
   return { ...loaded, peers, wires, guard }
 }

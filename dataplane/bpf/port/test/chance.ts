@@ -1,6 +1,9 @@
 /** Random frames that mostly mean something, and worlds around them; the same seed gives the same. */
+import { macBytes } from '../../../netlink/inet.ts'
 import { LOCK_HARD, LOCK_SOFT } from '../../../numbers.ts'
 import type { Hook } from '../maps.ts'
+import { CLAIM_FIRST, CLAIM_NONE, NO_DEVICE } from '../numbers.ts'
+import { eui64 } from './frame.ts'
 import {
   arp,
   BROADCAST,
@@ -32,7 +35,13 @@ const ADDRESSES = [
   '10.9.0.255',
 ]
 const VIDS = [0, 7, 8, 9, 55, 100, 300]
-const MARKS = [0, 0x1234, ...[0, ...Object.values(NET), 77].flatMap((net) => [stamp(net), stamp(net, true)])]
+const MARKS = [
+  0,
+  0x1234,
+  stamp(0),
+  stamp(0, true),
+  ...[0, ...Object.values(NET), 77].flatMap((net) => [stamp(net), stamp(net, true)]),
+]
 const WORKLOADS = [PORT.a1, PORT.a2, PORT.b1, PORT.b2, PORT.c1, PORT.c2, PORT.o1, PORT.o2, PORT.r1]
 const INTERFACES: Readonly<Record<Hook, readonly number[]>> = {
   port_in: [...WORKLOADS, ...WORKLOADS, PORT.stranger],
@@ -118,6 +127,13 @@ export class Chance {
   world(): World {
     const one = world()
     const maybe = (change: () => unknown) => this.percent(30) && change()
+    maybe(() => one.outside.set(this.of(MACS), { recent: this.percent(70), times: this.of([1, 2, 3, 9]) }))
+    maybe(() => one.peers.set(this.of(MACS), this.of([0, PORT.tunnel, PORT.overlay, PORT.uplink, PORT.o1])))
+    one.closed = this.percent(20)
+    maybe(() => Object.assign(one, { host: { mac: MAC.node, ifindex: PORT.bridge } }))
+    for (const mac of [MAC.o1, MAC.a1, MAC.c2])
+      maybe(() => one.formers.set(mac, { net: NET.a, address: this.of([IP.a2, IP.o1, IP.c2]) }))
+    maybe(() => one.askedBy.set(MAC.o1, this.of([PORT.o1, PORT.o2])))
     maybe(() => one.ports.delete(this.of(WORKLOADS)))
     maybe(() => one.ports.set(this.of(WORKLOADS), this.of(Object.values(NET))))
     maybe(() => one.truth.delete(this.of(Object.values(SLOT))))
@@ -130,9 +146,15 @@ export class Chance {
       )
     for (const bucket of [3, 4])
       one.owed.set(bucket, { up: this.of([0, 65_000, 131_000]), down: this.of([0, 131_100]) })
-    for (const mac of [MAC.o1, MAC.nobody])
-      maybe(() => one.macbinds.set(mac, { ifindex: this.of([0, PORT.o1, PORT.o2]), vlan: this.of([0, 0, 8]) }))
+    for (const endpoint of one.endpoints.values())
+      maybe(() => Object.assign(endpoint, { claims: this.of([CLAIM_FIRST, CLAIM_NONE]) }))
+    for (const mac of [MAC.o1, MAC.nobody, MAC.a1, MAC.c2]) maybe(() => one.macbinds.set(mac, this.#macbind()))
     return one
+  }
+
+  #macbind(): { ifindex: number; vlan: number; lock: number } {
+    const ifindex = this.of([0, PORT.o1, PORT.o2, PORT.a1, PORT.c2, NO_DEVICE])
+    return { ifindex, vlan: this.of([0, 0, 8]), lock: this.of([LOCK_SOFT, LOCK_HARD]) }
   }
 
   #tags(): Tag[] {
@@ -146,7 +168,7 @@ export class Chance {
       case 1:
       case 2:
       case 3:
-        return [TYPE.ipv4, this.#ipv4(ip)]
+        return [TYPE.ipv4, this.#ipv4(mac, ip)]
       case 4:
       case 5:
       case 6:
@@ -155,13 +177,26 @@ export class Chance {
       case 8:
         return [TYPE.ipv6, this.#ipv6(mac)]
       default:
+        if (this.percent(50)) return [this.of([46, 1500, 0x8870, 0x88b5]), this.#snap()]
         return [this.of([0x88b5, 46, 0x9100, TYPE.ipv4, TYPE.arp, TYPE.ipv6]), this.bytes(1 + this.number(60))]
     }
   }
 
-  #ipv4(ip: string): Buffer {
+  #snap(): Buffer {
+    const type = Buffer.alloc(2)
+    type.writeUInt16BE(this.of([TYPE.ipv4, TYPE.arp, TYPE.ipv6, TYPE.vlan, TYPE.service, 0x9100, 0x88b5]))
+    return Buffer.concat([Buffer.from(this.of(SNAPS), 'hex'), type, this.bytes(this.number(60))])
+  }
+
+  #ipv4(mac: string, ip: string): Buffer {
     const ports = () => this.of([67, 68, 1000])
-    const upper = this.percent(70) ? udp(ports(), ports()) : tcp(Buffer.alloc(this.number(1600)))
+    const asks = Buffer.concat([Buffer.alloc(28), macBytes(this.percent(60) ? mac : this.of(MACS)), Buffer.alloc(200)])
+    const told = this.percent(50) ? asks : Buffer.alloc(18)
+    const upper = this.percent(10)
+      ? udp(68, 67, asks)
+      : this.percent(70)
+        ? udp(ports(), ports(), told)
+        : tcp(Buffer.alloc(this.of([this.number(1400), 1400 + this.number(200)])))
     const protocol = this.of([17, 17, 6, 1])
     return ipv4(this.percent(90) ? ip : '0.0.0.0', this.of(ADDRESSES), protocol, upper, {
       fragment: this.percent(15) ? this.of([0x2000, 5, 0x2005, 0x4000]) : 0,
@@ -177,14 +212,14 @@ export class Chance {
   }
 
   #ipv6(mac: string): Buffer {
-    const from = this.percent(85) ? 'fe80::1' : this.of(['::', '::1', '2001:db8::1', 'febf::1', 'fec0::1'])
+    const from = this.percent(50) ? linkLocal(eui64(this.percent(90) ? mac : this.of(MACS))) : this.of(SOURCES)
     const option = () =>
       this.percent(70)
         ? linkOption(this.of([1, 2]), this.percent(85) ? mac : MAC.a2)
         : this.of([NONCE, LONG, Buffer.alloc(8)])
     const options = Array.from({ length: this.of([0, 1, 1, 2, 4, 5]) }, option)
     const type = this.of([128, 133, 134, 135, 135, 136, 136, 137])
-    const target = type === 133 ? undefined : this.of(['fe80::9', 'fe80::9', '2001:db8::9'])
+    const target = type === 133 ? undefined : this.of([...SOURCES, linkLocal(eui64(mac)), '2001:db8::9'])
     const [next, upper]: [number, Buffer] = this.percent(75)
       ? [58, discovery(type, target, ...options)]
       : [17, udp(this.of([546, 547, 5]), 547)]
@@ -208,6 +243,11 @@ export class Chance {
     return frame
   }
 }
+
+const SOURCES = ['fe80::1', 'fe80::9', 'fe80::a2', '::', '::', '::1', '2001:db8::1', 'febf::1', 'fec0::1', 'fe80::']
+const linkLocal = (id: string): string => `fe80::${(id.match(/.{4}/g) ?? []).join(':')}`
+/** In front of an EtherType. */
+const SNAPS = ['aaaa03000000', 'aaaa030000f8', 'abab13000000', 'aaaa0300000c', '424203000000', 'aaaa03']
 
 const NONCE = Buffer.from('0e01aabbccddeeff', 'hex')
 const LONG = Buffer.concat([Buffer.from([14, 2]), Buffer.alloc(14)])

@@ -1,73 +1,20 @@
 /** The driver on real ports: entries in, what guests can do out. The ports are in this process's own namespace. */
 import '../../../../test/inside.ts'
 import { execFileSync } from 'node:child_process'
-import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { arrives, frame, type Tap, tap } from '../../../../test/frames.ts'
-import { type Netns, netns, requireRoot, type Scope } from '../../../../test/netns.ts'
+import { arrives, frame } from '../../../../test/frames.ts'
+import { requireRoot } from '../../../../test/netns.ts'
 import type { Entry } from '../../../entry.ts'
-import { NETLINK_ROUTE } from '../../../netlink/bind.ts'
-import { openNetlink } from '../../../netlink/socket.ts'
-import { openNft } from '../../../nft/session.ts'
 import { layoutDir } from '../../bpffs.ts'
 import { type Codec, u32 } from '../../codec.ts'
 import { openMap } from '../../map.ts'
 import { bpffs } from '../../test/support.ts'
 import { type Binding, binding, net, tenantNet, uplink, vlanPolicy } from '../entries.ts'
 import { bucketRow, tenantNetRow } from '../layout.ts'
-import { openPorts } from '../open.ts'
+import { bridged, opened, run } from './rig.ts'
 
 requireRoot(t)
-
-const OWNERS = {
-  net: 'networks',
-  binding: 'networks',
-  macbind: 'macbind',
-  vlan: 'vlan',
-  uplink: 'l2',
-  tenant_net: 'billing',
-} as const
-const run = (line: string) =>
-  execFileSync('ip', line.split(' '), { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] })
-
-/** A bridge and guests `a`, `b`, … behind ports of the same names. */
-function bridged(t: Scope, names: readonly string[]): Record<string, { ns: Netns; tap: Tap }> {
-  run('link add br-work type bridge mcast_snooping 0')
-  run('link set br-work up')
-  t.teardown(() => void run('link del br-work'))
-  return Object.fromEntries(
-    names.map((name) => {
-      const ns = netns(t, name)
-      run(`link add name ${name} type veth peer name eth0 netns ${ns.name}`)
-      run(`link set dev ${name} up master br-work`)
-      ns.run('ip', 'link', 'set', 'eth0', 'up')
-      return [name, { ns, tap: tap(t, ns) }]
-    }),
-  )
-}
-
-async function opened(root: string) {
-  const [route, nft] = [openNetlink(NETLINK_ROUTE), await openNft()]
-  const problems: unknown[] = []
-  const beside = {
-    run: async (lines: readonly string[]) => void (await nft.run(`${lines.join('\n')}\n`)),
-    list: (what: string) => nft.run(`list ${what}\n`),
-  }
-  const { driver, ports } = await openPorts({
-    root,
-    route,
-    nft: beside,
-    owners: OWNERS,
-    onProblem: (it) => problems.push(it),
-  })
-  const close = async () => {
-    await driver.close()
-    await route.close()
-    await nft.close()
-  }
-  return { driver, ports, problems, close }
-}
 
 const NET = net('networks', { net: 1, cidr: '10.0.0.0/24', hostGateway: false })
 const bound = (address: string, mac: string, more: Partial<Binding> = {}) =>
@@ -92,7 +39,7 @@ t.test('a network keeps to itself; observation finds what is there, what is dama
   const guests = bridged(t, ['a', 'b', 'c'])
   const { a, b, c } = guests
   if (!a || !b || !c) throw new Error('no guests')
-  const first = await opened(root)
+  const first = await opened(t, root)
   await first.driver.observe([])
   t.same(
     first.ports
@@ -129,7 +76,7 @@ t.test('a network keeps to itself; observation finds what is there, what is dama
   t.same(await first.driver.observe(wanted), wanted, 'everything is there')
   await first.close()
 
-  const second = await opened(root)
+  const second = await opened(t, root)
   t.same(await second.driver.observe(wanted), wanted, 'and is found by the next agent')
   t.ok(await arrives(a.tap, b.tap, {}), 'without an interruption')
   t.same(
@@ -150,7 +97,7 @@ t.test('a change of MAC, an unbinding, a full undo', async (t) => {
   const root = bpffs(t)
   const { a, b } = bridged(t, ['a', 'b'])
   if (!a || !b) throw new Error('no guests')
-  const { driver, ports, close } = await opened(root)
+  const { driver, ports, close } = await opened(t, root)
   t.teardown(close)
   await driver.observe([])
   const one = bound('10.0.0.1', a.tap.mac, { port: 'a' })
@@ -180,7 +127,7 @@ t.test('a change of MAC, an unbinding, a full undo', async (t) => {
 t.test('an uplink is another role, and comes and goes at once', async (t) => {
   const root = bpffs(t)
   bridged(t, ['a', 'up'])
-  const { driver, ports, close } = await opened(root)
+  const { driver, ports, close } = await opened(t, root)
   t.teardown(close)
   await driver.observe([])
   const role = (name: string) => ports.list().find((it) => it.name === name)?.role
@@ -195,7 +142,7 @@ t.test('an uplink is another role, and comes and goes at once', async (t) => {
 t.test('pins of ports that are gone, and a gate that is gone, do not keep the next agent from its work', async (t) => {
   const root = bpffs(t)
   bridged(t, ['a'])
-  const first = await opened(root)
+  const first = await opened(t, root)
   await first.driver.observe([])
   await first.close()
   run('link del dev a')
@@ -203,7 +150,7 @@ t.test('pins of ports that are gone, and a gate that is gone, do not keep the ne
   run('link add name b type veth peer name bb')
   t.teardown(() => void run('link del dev b'))
   run('link set dev b up master br-work')
-  const second = await opened(root)
+  const second = await opened(t, root)
   t.teardown(second.close)
   await second.driver.observe([])
   t.same(
@@ -214,12 +161,13 @@ t.test('pins of ports that are gone, and a gate that is gone, do not keep the ne
     ['b', 'br-work'],
   )
   t.same(second.problems, [])
-  t.equal(readdirSync(join(root, 'v1', 'links')).length, 4, 'two links of each are left')
+  const { places } = await second.links.present()
+  t.equal(places.length, 4, 'two programs of each are left')
 })
 
 t.test('what holds for the nets of a tenant, and what the tenant owes', async (t) => {
   const root = bpffs(t)
-  const first = await opened(root)
+  const first = await opened(t, root)
   await first.driver.observe([])
   const pinned = <V>(name: string, value: Codec<V>) => {
     const map = openMap(join(layoutDir(root), name), u32, value)
@@ -248,7 +196,7 @@ t.test('what holds for the nets of a tenant, and what the tenant owes', async (t
   buckets.set(3, owed)
   await first.close()
 
-  const second = await opened(root)
+  const second = await opened(t, root)
   t.teardown(second.close)
   const wanted = of(1, { rate: 2000 })
   t.same(await second.driver.observe([wanted]), [wanted], 'found by the next agent')

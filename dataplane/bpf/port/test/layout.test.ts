@@ -1,14 +1,18 @@
 import t from 'tap'
 import { ceilingRow, quotaEvent, shapeRow } from '../../../shaping/maps.ts'
 import { flowKey4, flowKey6, flowRow, usageRow } from '../../flow/layout.ts'
+import { claimEvent } from '../claims.ts'
 import {
   addressKey,
   addressRow,
   bucketRow,
   endpointKey,
   endpointRow,
+  formerRow,
+  linkKey,
   macbindRow,
   netRow,
+  outsideRow,
   prefixKey,
   tenantNetRow,
   violationKey,
@@ -24,13 +28,17 @@ const LAYOUTS: readonly Struct<never>[] = [
   addressKey,
   addressRow,
   bucketRow,
+  claimEvent,
   endpointKey,
   endpointRow,
   flowKey4,
   flowKey6,
   flowRow,
+  formerRow,
+  linkKey,
   macbindRow,
   netRow,
+  outsideRow,
   prefixKey,
   tenantNetRow,
   usageRow,
@@ -78,8 +86,8 @@ t.test('what is written is read back', async (t) => {
   endpointKey.encode(buffer, 4, key)
   t.equal(buffer.toString('hex', 4, 16), '0100400002ce0a0000050000')
   t.same(endpointKey.decode(buffer, 4), key)
-  endpointRow.encode(buffer, 0, { address: '10.0.0.5', home: 7, slot: 9 })
-  t.equal(buffer.toString('hex', 0, 16), '0a000005000000000700000009000000', 'what no field covers is zero')
+  endpointRow.encode(buffer, 0, { address: '10.0.0.5', claims: 2, home: 7, slot: 9 })
+  t.equal(buffer.toString('hex', 0, 16), '0a000005020000000700000009000000')
   t.throws(() => endpointKey.encode(buffer, 0, { net: 1, mac: 'nonsense' }), RangeError)
   t.throws(() => addressKey.encode(buffer, 0, { net: 1, address: 'fe80::1' }), /not an IPv4 address: fe80::1/)
 })
@@ -95,7 +103,7 @@ t.test('every reason has a number of its own, a name and words', async (t) => {
 })
 
 t.test('every reason that the programs know has a name', async (t) => {
-  const all = Object.entries(await import('../../../numbers.ts'))
+  const all = Object.entries(await import('../numbers.ts'))
   const drops = all.filter(([name]) => name.startsWith('DROP_'))
   t.ok(drops.length > 25)
   for (const [name, number] of drops)

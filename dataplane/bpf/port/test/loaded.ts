@@ -4,8 +4,11 @@ import {
   MAC_AMBIGUOUS,
   PORT_OVERLAY,
   PORT_UPLINK,
+  SETTING_CLOSED,
   SETTING_LOCK,
   SETTING_MACBIND,
+  SLOT_LINK,
+  SLOT_WORD_BITS,
   STAMP_ROUTED,
   TENANT_BLOCKED,
   VLAN_LOCKED,
@@ -14,11 +17,13 @@ import { layoutDir } from '../../bpffs.ts'
 import type { BpfMap } from '../../map.ts'
 import { type BpfObject, openObject } from '../../object.ts'
 import { bpffs } from '../../test/support.ts'
-import type { EndpointKey } from '../layout.ts'
+import type { EndpointKey, LinkKey } from '../layout.ts'
 import { PORT_OBJECT, type PortMaps, portMaps } from '../maps.ts'
+import { BINDINGS_EXIST, BINDINGS_NAME_PORTS } from '../numbers.ts'
 import { PortTable } from '../ports.ts'
 import { type ReasonName, reasonName } from '../reason.ts'
 import { SlotTable } from '../slot_table.ts'
+import { NO_MAC } from './packet.ts'
 import { type Endpoint, SLOT, type World } from './world.ts'
 
 export interface Loaded {
@@ -42,7 +47,8 @@ function kindOf({ kinds }: World, ifindex: number): number {
 }
 
 /** The parts of a world that the programs write, in a fixed order. */
-export interface Changeable extends Pick<World, 'ports' | 'far' | 'owed'> {
+export interface Changeable
+  extends Pick<World, 'ports' | 'far' | 'owed' | 'links' | 'claimed' | 'outside' | 'askedBy'> {
   endpoints: Map<string, Endpoint | undefined>
 }
 
@@ -64,6 +70,7 @@ export async function loadPrograms(t: Scope): Promise<Loaded> {
     ...memory,
     set(world) {
       clear()
+      memory.began = process.hrtime.bigint()
       clear = fill(maps, memory, world)
     },
     changes: (world) => changes(maps, memory, world),
@@ -121,14 +128,23 @@ function fill(maps: PortMaps, { slots, ports, began }: Memory, world: World): ()
     put(maps.addresses, { net, address }, { slot, routed: Number(routed) })
   }
   for (const [mac, net] of world.netOfMac) put(maps.netOfMac, mac, net === 'ambiguous' ? MAC_AMBIGUOUS : net)
+  for (const [mac, row] of world.formers) put(maps.formers, mac, row)
+  for (const [mac, ifindex] of world.askedBy) maps.formerPorts.set(mac, ifindex)
+  maps.hosts.set(0, world.host ?? { mac: NO_MAC, ifindex: 0 })
   for (const range of world.privateRanges) put(maps.privateRanges, prefix(range), 1)
   for (const { prefix: range, net, routed } of world.hostRanges)
     put(maps.hostRanges, prefix(range), net + (routed ? STAMP_ROUTED : 0))
   for (const [net, row] of world.nets) put(maps.nets, net, row)
   for (const [key, ifindex] of world.far) put(maps.far, endpointOf(key), ifindex)
+  for (const [mac, ifindex] of world.peers) put(maps.peers, mac, ifindex)
+  for (const [one, { recent, times }] of world.outside)
+    put(maps.outside, one, { heard: recent ? process.hrtime.bigint() : 1n, times })
+  maps.settings.set(SETTING_CLOSED, Number(world.closed))
   for (const [mac, row] of world.macbinds) put(maps.macbinds, mac, row)
   for (const [ifindex, lock] of world.locks) if (ifindex !== 0) put(maps.locks, ifindex, lock)
-  maps.settings.set(SETTING_MACBIND, world.locks.size)
+  const named = [...world.locks.keys(), ...Array.from(world.macbinds.values(), ({ ifindex }) => ifindex)]
+  const exist = world.locks.size > 0 ? BINDINGS_EXIST : 0
+  maps.settings.set(SETTING_MACBIND, named.some((ifindex) => ifindex !== 0) ? BINDINGS_NAME_PORTS : exist)
   maps.settings.set(SETTING_LOCK, world.locks.get(0) ?? 0)
   for (const [vid, { locked, net }] of world.vlans) {
     maps.vlans.set(vid, net + (locked ? VLAN_LOCKED : 0))
@@ -138,15 +154,20 @@ function fill(maps: PortMaps, { slots, ports, began }: Memory, world: World): ()
     slots.clear(slot)
     slots.bind(slot, world.truth.get(slot))
   }
+  for (const [key, slot] of world.links) put(maps.links6, linkOf(key), slot)
+  for (const [slot, id] of world.claimed) maps.slots.set(linkWord(slot), idOf(id))
   for (const [net, { bucket, rate, blocked }] of world.tenantNets)
     put(maps.tenantNets, net, { flags: blocked ? TENANT_BLOCKED : 0, bucket, rate })
   maps.anyTenantNet.set(0, Number(world.tenantNets.size > 0))
-  const paid = (bytes: number) => (bytes === 0 ? 0n : began + BigInt(bytes) * BYTE_NS)
+  const paid = (bytes: number) => (bytes === 0 ? 0n : began + BigInt(bytes) * BYTE_NS + BYTE_NS / 2n)
   for (const [bucket, { up, down }] of world.owed) maps.buckets.set(bucket, { up: paid(up), down: paid(down) })
   for (const [ifindex, net] of world.ports) ports.set(ifindex, net, kindOf(world, ifindex))
   undo.push(() => {
     for (const [ifindex] of world.ports) ports.delete(ifindex)
     for (const [key] of [...maps.far.entries()]) maps.far.delete(key)
+    for (const [key] of [...maps.links6.entries()]) maps.links6.delete(key)
+    for (const [key] of [...maps.outside.entries()]) maps.outside.delete(key)
+    for (const [key] of [...maps.formerPorts.entries()]) maps.formerPorts.delete(key)
   })
   return () => {
     for (const one of undo) one()
@@ -154,8 +175,17 @@ function fill(maps: PortMaps, { slots, ports, began }: Memory, world: World): ()
 }
 
 /** The parts of a world that the programs write, in a fixed order. */
-export function changeable({ ports, endpoints, far, owed }: World): Changeable {
-  return { ports: sorted(ports), endpoints: sorted(endpoints), far: sorted(far), owed: sorted(owed) }
+export function changeable({ ports, endpoints, far, owed, links, claimed, outside, askedBy }: World): Changeable {
+  return {
+    ports: sorted(ports),
+    endpoints: sorted(endpoints),
+    far: sorted(far),
+    owed: sorted(owed),
+    links: sorted(links),
+    claimed: sorted(claimed),
+    outside: sorted(outside),
+    askedBy: sorted(askedBy),
+  }
 }
 
 function changes(maps: PortMaps, { ports, began }: Memory, world: World): Changeable {
@@ -165,18 +195,47 @@ function changes(maps: PortMaps, { ports, began }: Memory, world: World): Change
     maps.byMac.get(endpointOf(key)),
   ])
   const far = Array.from(maps.far.entries(), ([{ net, mac }, ifindex]): [string, number] => [`${net}/${mac}`, ifindex])
-  // Half a byte takes longer than any test.
-  const bytes = (paid = 0n) => (paid === 0n ? 0 : Number((paid - began + BYTE_NS / 2n) / BYTE_NS))
+  // Half a byte more than was owed: it takes longer than any world.
+  const bytes = (paid = 0n) => (paid === 0n ? 0 : Number((paid - began) / BYTE_NS))
   const owed = Array.from(world.owed.keys(), (bucket): [number, { up: number; down: number }] => {
     const row = maps.buckets.get(bucket)
     return [bucket, { up: bytes(row?.up), down: bytes(row?.down) }]
   })
+  const links = Array.from(maps.links6.entries(), ([{ net, id }, slot]): [string, number] => {
+    return [`${net}/${idText(id)}`, slot]
+  })
+  const claimed = Object.values(SLOT).flatMap((slot): [number, string][] => {
+    const id = maps.slots.get(linkWord(slot)) ?? 0n
+    return id === 0n ? [] : [[slot, idText(id)]]
+  })
+  const recently = process.hrtime.bigint() - 20_000_000_000n
+  const outside = Array.from(maps.outside.entries(), ([mac, { heard, times }]) => {
+    return [mac, { recent: heard > recently, times }] as const
+  })
   return {
+    outside: sorted(new Map(outside)),
+    askedBy: sorted(new Map(maps.formerPorts.entries())),
+    links: sorted(new Map(links)),
+    claimed: sorted(new Map(claimed)),
     ports: sorted(new Map(nets)),
     endpoints: sorted(new Map(rows)),
     far: sorted(new Map(far)),
     owed: sorted(new Map(owed)),
   }
+}
+
+const linkWord = (slot: number): number => (slot << SLOT_WORD_BITS) | SLOT_LINK
+const idOf = (text: string): bigint => Buffer.from(text, 'hex').readBigUInt64LE()
+
+function idText(id: bigint): string {
+  const bytes = Buffer.alloc(8)
+  bytes.writeBigUInt64LE(id)
+  return bytes.toString('hex')
+}
+
+function linkOf(key: string): LinkKey {
+  const [net, id] = split(key)
+  return { net, id: idOf(id) }
 }
 
 function sorted<K, V>(map: Map<K, V>): Map<K, V> {

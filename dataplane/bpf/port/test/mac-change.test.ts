@@ -32,7 +32,7 @@ async function stream(here: Bridge): Promise<number> {
   sender.stdout?.on('data', (chunk: Buffer) => output.push(chunk))
   const ended = once(sender, 'close')
   const passed = () => Number(here.slots.account(SLOT.a2).downPackets)
-  const row = { address: IP.a1, home: PORT.a1, slot: SLOT.a1 }
+  const row = { address: IP.a1, claims: 0, home: PORT.a1, slot: SLOT.a1 }
   let [mac, old]: [string, string] = [OTHER, MAC.a1]
   for (let changes = 0; changes < CHANGES; changes++) {
     const next = passed() + PASSED_A_CHANGE

@@ -8,7 +8,7 @@ import { refer } from './reference.ts'
 import { type Packet, type Stage, stage } from './stage.ts'
 
 /** Packets in all, `PACKETS=100000` for a long run; `SEED` repeats one. */
-const PACKETS = Number(process.env.PACKETS ?? 4000)
+const PACKETS = Number(process.env.PACKETS ?? 10_000)
 const SEED = Number(process.env.SEED ?? 20_235)
 const PACKETS_A_WORLD = 100
 
@@ -33,7 +33,7 @@ async function playWorld(play: Stage, chance: Chance): Promise<string[]> {
     if (more !== expected) differences.push(`${reason} was tallied ${more} times instead of ${expected}`)
   }
   const [changes, wanted] = [play.changes(world), changeable(world)]
-  for (const part of ['ports', 'endpoints', 'far', 'owed'] as const) {
+  for (const part of ['ports', 'endpoints', 'far', 'owed', 'links', 'claimed', 'outside', 'askedBy'] as const) {
     const [is, shall] = [changes[part], wanted[part]].map((map) => JSON.stringify([...map]))
     if (is !== shall) differences.push(`${part} are ${is} instead of ${shall}`)
   }

@@ -3,21 +3,26 @@
  * from the C. It changes the world as the programs change their maps.
  */
 import {
-  LOCK_HARD,
-  NET_DHCP,
   NET_HOST_GATEWAY,
   NET_ROUTED,
   ROUTED_NET_BASE,
   STAMP,
   STAMP_MASK,
   STAMP_NET,
+  STAMP_OUTSIDE,
   STAMP_ROUTED,
   TENANT_BURST_BYTES,
   TENANT_SMALL_BYTES,
 } from '../../../numbers.ts'
+import { CLAIM_FIRST, CLAIM_NONE } from '../numbers.ts'
 import type { ReasonName } from '../reason.ts'
-import { type Frame, isMulticast, isReserved, judgeIpv6, readFrame, readLink } from './frame.ts'
+import { judgeMacbind, judgeNamedMacbind } from './bound.ts'
+import { type Frame, isMulticast, isReserved, readFrame, readLink } from './frame.ts'
 import { NO_MAC, TYPE } from './packet.ts'
+import { hostRange, inAny } from './ranges.ts'
+import { answersFormer, formerNet, refusedFormer } from './reference-former.ts'
+import { judgeOpen, judgeOutside } from './reference-open.ts'
+import { judgeAddress, type Sender } from './reference-sender.ts'
 import type { Packet, Played } from './stage.ts'
 import type { World } from './world.ts'
 
@@ -52,12 +57,6 @@ export function refer(world: World, packet: Packet): Outcome {
 
 type Drop = (reason: ReasonName) => Outcome
 
-interface Sender {
-  net: number
-  slot?: number
-  routed: boolean
-}
-
 function portIn(world: World, packet: Packet, soft: ReasonName[], drop: Drop): Outcome {
   const read = readFrame(packet.data, packet.beside ?? 0)
   if ('reason' in read) return drop(read.reason)
@@ -67,11 +66,35 @@ function portIn(world: World, packet: Packet, soft: ReasonName[], drop: Drop): O
   const vlan = judgeVlans(world, frame)
   if (vlan) return drop(vlan)
   const sender = judgeSender(world, packet, frame, soft)
-  if (typeof sender === 'string') return drop(sender)
+  if (typeof sender === 'string') {
+    const net = askedAsFormer(world, packet, frame, soft, sender)
+    if (net === undefined) return drop(sender)
+    const tenant = judgeTenant(world, packet, net, 'up')
+    if (tenant) return drop(tenant)
+    world.askedBy.set(frame.from, packet.ifindex)
+    return { verdict: 'redirect', reasons: soft, to: world.host?.ifindex ?? 0, mark: STAMP + net }
+  }
   const tenant = judgeTenant(world, packet, sender.net, 'up')
   if (tenant) return drop(tenant)
+  if (sender.net === 0 && frame.sender === undefined && formerNet(world, frame, packet.data) !== undefined)
+    world.askedBy.set(frame.from, packet.ifindex)
   const mark = STAMP + (sender.routed ? STAMP_ROUTED : 0) + sender.net
   return forward(world, packet, frame, sender.net, mark, soft)
+}
+
+/** The net of a client whose request only the loss of its binding is against. */
+function askedAsFormer(
+  world: World,
+  { ifindex, data }: Packet,
+  frame: Frame,
+  soft: ReasonName[],
+  reason: ReasonName,
+): number | undefined {
+  const bound = world.netOfMac.get(frame.from)
+  const net = world.ports.get(ifindex) || (bound === 'ambiguous' ? undefined : bound) || 0
+  const former = refusedFormer(world, frame, data, net, reason)
+  if (former === undefined || reason !== 'private_address') return former
+  return judgeMacbind(world, ifindex, frame, soft) || judgeOutside(world, ifindex, frame) ? undefined : former
 }
 
 function judgeVlans(world: World, frame: Frame): ReasonName | undefined {
@@ -87,56 +110,24 @@ function judgeSender(world: World, { ifindex, data }: Packet, frame: Frame, soft
   const binding = () => judgeMacbind(world, ifindex, frame, soft)
   if (net === 0) {
     if (frame.sender && inAny(world.privateRanges, frame.sender)) return 'private_address'
-    return binding() ?? { net, routed: false }
+    return binding() ?? judgeOutside(world, ifindex, frame) ?? { net, routed: false }
   }
   const endpoint = world.endpoints.get(`${net}/${frame.from}`)
   if (!endpoint) return binding() ?? 'unbound'
   const truth = world.truth.get(endpoint.slot)
   if (truth?.mac !== frame.from) return 'stale'
-  const { home, slot } = endpoint
-  if (home !== 0 && home !== ifindex && world.ports.get(home) === net) return 'home'
+  const { claims, home, slot } = endpoint
+  const fixed = claims === CLAIM_NONE || (claims === CLAIM_FIRST && home !== 0)
+  if (home !== ifindex && fixed) return 'other_port'
+  if (home !== 0 && home !== ifindex && world.ports.has(home)) return 'home'
+  const elsewhere = judgeNamedMacbind(world, ifindex, frame, home === ifindex, soft)
+  if (elsewhere) return elsewhere
   const sender: Sender = { net, slot, routed: truth.routed }
   const reason = judgeAddress(world, data, frame, endpoint.address, sender)
   if (reason) return reason
   world.ports.set(ifindex, net)
   endpoint.home = ifindex
   return sender
-}
-
-/** By which address the sender speaks; a routed one is noted in `sender`. */
-function judgeAddress(world: World, data: Buffer, frame: Frame, own: string, sender: Sender): ReasonName | undefined {
-  const owns = (address: string) => {
-    const row = world.addresses.get(`${sender.net}/${address}`)
-    if (row?.slot !== sender.slot) return false
-    sender.routed = row?.routed ?? false
-    return true
-  }
-  switch (frame.type) {
-    case TYPE.ipv6:
-      return judgeIpv6(data, frame.at, frame.from)
-    case TYPE.arp:
-    case TYPE.rarp:
-      if (frame.arpMac !== frame.from) return 'arp'
-      return frame.sender === undefined || frame.sender === own || owns(frame.sender) ? undefined : 'arp'
-    case TYPE.ipv4: {
-      const [from, to] = frame.ports ?? []
-      if (from === 67 && to === 68 && (world.nets.get(sender.net)?.flags ?? 0) & NET_DHCP) return 'dhcp_server'
-      if (frame.sender === undefined) return from === 68 && to === 67 && !frame.fragment ? undefined : 'zero_address'
-      return frame.sender === own || owns(frame.sender) ? undefined : 'address'
-    }
-    default:
-      return undefined
-  }
-}
-
-function judgeMacbind(world: World, ifindex: number, frame: Frame, soft: ReasonName[]): ReasonName | undefined {
-  const lock = Math.max(world.locks.get(ifindex) ?? 0, world.locks.get(0) ?? 0)
-  const row = world.macbinds.get(frame.from)
-  const here = row && (row.ifindex === 0 || row.ifindex === ifindex) && (row.vlan === 0 || row.vlan === frame.vids[0])
-  if (lock === 0 || here) return undefined
-  if (lock === LOCK_HARD) return 'macbind'
-  soft.push('macbind_soft')
-  return undefined
 }
 
 /** Past the bridge where the destination is known, else to the bridge. */
@@ -150,16 +141,29 @@ function forward(
 ): Outcome {
   const pass: Outcome = { verdict: 'pass', reasons: soft, to: 0, mark }
   const drop = (reason: ReasonName): Outcome => ({ verdict: 'drop', reasons: [reason, ...soft], to: 0, mark })
-  if (net === 0 || isMulticast(frame.to)) return pass
+  if (isMulticast(frame.to)) return pass
+  const isTooLong = gsoSize === 0 && data.length - (frame.at - 14) > MTU + 14
+  if (net === 0) {
+    const overlay = world.peers.get(frame.to) ?? 0
+    if (world.kinds.get(overlay) !== 'overlay' || world.ports.get(overlay) !== 0) return pass
+    return isTooLong ? drop('too_long') : { ...pass, verdict: 'redirect', to: overlay }
+  }
   const endpoint = world.endpoints.get(`${net}/${frame.to}`)
   const to = endpoint ? endpoint.home : (world.far.get(`${net}/${frame.to}`) ?? 0)
-  if (to === 0) return pass
+  if (to === 0)
+    return toOwnLeg(world, frame, ifindex) ? { ...pass, verdict: 'redirect', to: world.host?.ifindex ?? 0 } : pass
   if (to === ifindex) return drop('hairpin')
   const netThere = world.ports.get(to)
   const strict = endpoint !== undefined || world.kinds.get(to) === 'overlay'
   if (netThere === undefined || (strict && netThere !== net)) return pass
-  if (gsoSize === 0 && data.length - (frame.at - 14) > MTU + 14) return drop('too_long')
+  if (isTooLong) return drop('too_long')
   return { ...pass, verdict: 'redirect', to }
+}
+
+/** What is for the node's MAC, and no tag with it. */
+function toOwnLeg({ host }: World, frame: Frame, from: number): boolean {
+  const plain = (frame.type === TYPE.ipv4 || frame.type === TYPE.ipv6) && frame.at === 14 && !frame.beside
+  return plain && host?.mac === frame.to && host.ifindex !== from
 }
 
 /** A frame passes while less than the burst is owed, a small one less than two, and is owed then itself. Frames that are still to be cut: accounts.test.ts. */
@@ -177,7 +181,12 @@ function judgeTenant(world: World, packet: Packet, net: number, way: 'up' | 'dow
 function portOut(world: World, packet: Packet, drop: Drop): Outcome {
   const { ifindex, mark = 0 } = packet
   if (!isStamped(mark)) return drop('unstamped')
-  if ((mark & STAMP_NET) !== world.ports.get(ifindex)) return drop('other_net')
+  const own = world.ports.get(ifindex)
+  if ((mark & STAMP_NET) !== own) {
+    const { frame } = readFrame(packet.data, packet.beside ?? 0)
+    const answers = own === 0 && answersFormer(world, frame, packet.data, mark & STAMP_NET, ifindex)
+    return answers ? { verdict: 'pass', reasons: [], to: 0, mark: 0 } : drop('other_net')
+  }
   const tenant = judgeTenant(world, packet, mark & STAMP_NET, 'down')
   if (tenant) return drop(tenant)
   return { verdict: 'pass', reasons: [], to: 0, mark: 0 }
@@ -196,11 +205,17 @@ function uplinkIn(world: World, packet: Packet, drop: Drop): Outcome {
   const own = world.ports.get(ifindex) ?? 0
   const net = own || ofTag
   if (world.tenantNets.get(net)?.blocked) return drop('tenant_blocked')
+  const isOverlay = world.kinds.get(ifindex) === 'overlay'
+  const taken = net === 0 && isOverlay && judgeOutside(world, ifindex, frame)
+  if (taken) return { ...drop(taken), mark: STAMP }
   if (net) world.far.set(`${net}/${frame.from}`, ifindex)
+  else if (!isOverlay && !world.outside.get(frame.from)?.recent)
+    world.outside.set(frame.from, { recent: true, times: 1 })
+  if (net === 0) return { verdict: 'pass', reasons: [], to: 0, mark: STAMP + (isOverlay ? 0 : STAMP_OUTSIDE) }
   if (own !== 0 || ofTag === 0) return forward(world, packet, frame, net, STAMP + net)
   // The outer tag is taken away, and one behind it then stands beside the frame.
   const popped = { ...packet, data: Buffer.concat([data.subarray(0, 12), data.subarray(frame.at - 2)]) }
-  return forward(world, popped, { ...frame, at: 14 }, net, STAMP + net)
+  return forward(world, popped, { ...frame, at: 14, beside: frame.vids.length > 1 }, net, STAMP + net)
 }
 
 function uplinkOut(world: World, { ifindex, data, from = 0, mark = 0 }: Packet, drop: Drop): Outcome {
@@ -225,8 +240,11 @@ function hostIn(world: World, { data, beside = 0, mark = 0 }: Packet, drop: Drop
   const net = mark & STAMP_NET
   const read = readFrame(data, beside)
   if (net === 0) {
+    const open = (mark & STAMP_OUTSIDE) === 0 && judgeOpen(world, read.frame, data)
+    if (open) return drop(open)
     const { sender, vids = [] } = read.frame
-    return sender && vids.length === 0 && hostRange(world, sender) ? drop('private_address') : pass
+    const untagged = vids.every((vid) => vid === 0)
+    return sender && untagged && hostRange(world, sender) ? drop('private_address') : pass
   }
   if ('reason' in read) return drop(read.reason)
   return isForHost(world, read.frame, net, (mark & STAMP_ROUTED) !== 0) ? pass : drop('host')
@@ -267,22 +285,3 @@ function rangeOfTarget(world: World, { sender, target }: Frame): World['hostRang
 }
 
 const isStamped = (mark: number): boolean => (mark & STAMP_MASK) >>> 0 === STAMP
-
-/** The longest range that holds the address. */
-function hostRange(world: World, address: string): World['hostRanges'][number] | undefined {
-  const lengthOf = (range: { prefix: string }) => Number(range.prefix.split('/')[1])
-  const holding = world.hostRanges.filter(({ prefix }) => inAny([prefix], address))
-  return holding.sort((a, b) => lengthOf(b) - lengthOf(a))[0]
-}
-
-function inAny(prefixes: readonly string[], address: string): boolean {
-  return prefixes.some((prefix) => {
-    const [base = '', length = ''] = prefix.split('/')
-    const shift = 32n - BigInt(length)
-    return number(base) >> shift === number(address) >> shift
-  })
-}
-
-function number(address: string): bigint {
-  return address.split('.').reduce((sum, part) => sum * 256n + BigInt(part), 0n)
-}

@@ -30,7 +30,7 @@ async function tap(t: Scope, here: Bridge): Promise<{ index: number; write(bytes
   t.teardown(() => closeSync(fd))
   run('ip', 'link', 'set', 'tap', 'master', 'br-work', 'up')
   const index = Number(/^([0-9]+):/.exec(run('ip', '-o', 'link', 'show', 'dev', 'tap'))?.[1])
-  await here.guard(index, 'port')
+  await here.guard(index, 'workload')
   return { index, write: (bytes) => void writeSync(fd, bytes) }
 }
 
@@ -99,7 +99,7 @@ t.test('frames that are cut later are counted as they will be, from a tap', asyn
   const { index, write } = await tap(t, here)
   const start = world()
   start.ports.set(index, NET.a)
-  start.endpoints.set(`${NET.a}/${MAC.a1}`, { address: IP.a1, home: 0, slot: SLOT.a1 })
+  start.endpoints.set(`${NET.a}/${MAC.a1}`, { address: IP.a1, claims: 0, home: 0, slot: SLOT.a1 })
   here.set(start)
   run('ip', 'link', 'set', 'a2', 'gso_max_size', '1500')
   await compare(t, here, write)

@@ -1,4 +1,5 @@
 import t from 'tap'
+import { KernelError } from '../../../libc.ts'
 import { type SharedTable, Shares } from '../shares.ts'
 import { SlotPool } from '../slot-pool.ts'
 
@@ -7,7 +8,7 @@ function kernelMap(most = Number.POSITIVE_INFINITY) {
   const rows = new Map<string, number>()
   const map = {
     set(key: string, value: number) {
-      if (!rows.has(key) && rows.size >= most) throw new Error('E2BIG')
+      if (!rows.has(key) && rows.size >= most) throw new KernelError(7)
       rows.set(key, value)
     },
     delete: (key: string) => rows.delete(key),
@@ -112,4 +113,15 @@ t.test('a slot rests before somebody else gets it', async (t) => {
   t.equal(pool.take(), undefined, 'what an earlier agent gave back may just have been in use')
   now = 2000
   t.same([pool.take(), pool.take()], [0, undefined])
+})
+
+t.test('a row for which there is no room is left out where rows may be', async (t) => {
+  const { rows, map } = kernelMap(1)
+  const spare = new Shares<string, number>({ map, merge: sum, spare: true })
+  spare.place('one', [['x', 1]])
+  spare.place('two', [['y', 1]])
+  t.same([...rows.keys()], ['x'])
+  spare.place('one', [])
+  spare.place('two', [['y', 1]])
+  t.same([...rows.keys()], ['y'])
 })

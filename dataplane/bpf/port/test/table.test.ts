@@ -5,10 +5,15 @@ import { changeable } from './loaded.ts'
 import { refer } from './reference.ts'
 import { BINDINGS } from './rows/bindings.ts'
 import { DELIVERIES } from './rows/deliveries.ts'
+import { DHCP } from './rows/dhcp.ts'
+import { FORMERS, REFUSALS } from './rows/former.ts'
 import { HOST_IN, HOST_OUT } from './rows/host.ts'
 import { IPV4_AND_ARP } from './rows/ip.ts'
 import { IPV6 } from './rows/ipv6.ts'
+import { LINKS } from './rows/links.ts'
+import { LLC } from './rows/llc.ts'
 import { MACBINDS } from './rows/macbinds.ts'
+import { OPEN_UP, OUTSIDE, PEERS } from './rows/open.ts'
 import { OVERLAY_IN, OVERLAY_OUT } from './rows/overlays.ts'
 import type { Row } from './rows/row.ts'
 import { TENANTS } from './rows/tenants.ts'
@@ -22,7 +27,10 @@ const TABLES: Readonly<Record<string, readonly Row[]>> = {
   'MACs, addresses and ports (net-27)': BINDINGS,
   'the way of a frame': WAYS,
   'IPv4 and ARP': IPV4_AND_ARP,
+  DHCP,
+  'what is wrapped in LLC/SNAP': LLC,
   IPv6: IPV6,
+  'link-local addresses': LINKS,
   'tags of workloads (vlan-02, vlan-03)': VLANS,
   'MAC bindings (macbind-04, macbind-05)': MACBINDS,
   'blocked and limited tenants': TENANTS,
@@ -32,6 +40,11 @@ const TABLES: Readonly<Record<string, readonly Row[]>> = {
   'what comes in by tunnels': OVERLAY_IN,
   'what leaves by tunnels (vxlan-12)': OVERLAY_OUT,
   'what goes up to the node': HOST_IN,
+  'what an open port says to the node': OPEN_UP,
+  'MACs behind uplinks': OUTSIDE,
+  'open ports to peers of overlays': PEERS,
+  'clients of MACs that are bound no more (dhcp-05)': FORMERS,
+  'the answers to them': REFUSALS,
   'what the node sends': HOST_OUT,
 }
 

@@ -1,8 +1,11 @@
 /** What the maps of br-work hold, as plain values: the same world fills the maps and is given to the reference. */
 import { NET_DHCP, NET_HOST_GATEWAY, NET_ROUTED, ROUTED_NET_BASE } from '../../../numbers.ts'
+import { CLAIM_ANY } from '../numbers.ts'
 
 export interface Endpoint {
   address: string
+  /** CLAIM_*. */
+  claims: number
   home: number
   slot: number
 }
@@ -18,14 +21,30 @@ export interface World {
   truth: Map<number, { mac: string; routed: boolean }>
   /** `<net>/<address>` →. */
   addresses: Map<string, { slot: number; routed: boolean }>
+  /** `<net>/<interface id>` → slot that has claimed the link-local address; the id as 16 hex digits. */
+  links: Map<string, number>
+  /** slot → interface id that it has claimed. */
+  claimed: Map<number, string>
   netOfMac: Map<string, number | 'ambiguous'>
+  /** MAC → net and address that it had. */
+  formers: Map<string, { net: number; address: string }>
+  /** MAC of such a client → ifindex by which it has asked. */
+  askedBy: Map<string, number>
+  /** The node's own leg. */
+  host?: { mac: string; ifindex: number }
   privateRanges: string[]
   hostRanges: { prefix: string; net: number; routed: boolean }[]
   nets: Map<number, { gateway: string; vlan: number; flags: number }>
   vlans: Map<number, { locked: boolean; net: number }>
   /** `<net>/<mac>` → ifindex. */
   far: Map<string, number>
-  macbinds: Map<string, { ifindex: number; vlan: number }>
+  /** Of no net: MAC → ifindex of the overlay of a peer. */
+  peers: Map<string, number>
+  /** MACs behind uplinks: heard within the last second or long ago, and in how many seconds. */
+  outside: Map<string, { recent: boolean; times: number }>
+  /** Nothing of an open port reaches the node. */
+  closed: boolean
+  macbinds: Map<string, { ifindex: number; vlan: number; lock: number }>
   /** ifindex → lock of that port; 0 → lock of every port. */
   locks: Map<number, number>
   /** net → what holds for it because of its tenant. A rate is 1 bit/s, so that a test takes no time by it. */
@@ -70,6 +89,8 @@ export const MAC = {
   r1: '02:ce:c6:12:05:05',
   far: '02:fa:00:00:00:01',
   node: '02:bb:00:00:00:01',
+  peer: '02:fa:00:00:00:03',
+  router: '02:fa:00:00:00:02',
   nobody: '02:00:00:00:00:99',
 } as const
 
@@ -91,6 +112,9 @@ export const IP = {
 
 /** Slots in `truth`; a3 is bound and not seen at any port yet. */
 export const SLOT = { a1: 5, a2: 6, a3: 7, b1: 8, b2: 9, c1: 10, c2: 11, r1: 12 } as const
+
+/** a2 has claimed fe80::a2. */
+export const LINK_ID = { a2: '00000000000000a2' } as const
 
 /**
  * a and b are declared; c has been claimed at c1 by its first frame while c2 is still open; r1 is open. o is open and
@@ -119,7 +143,11 @@ export function world(): World {
     endpoints: new Map(),
     truth: new Map(),
     addresses: new Map([[`${NET.a}/${IP.routedA1}`, { slot: SLOT.a1, routed: true }]]),
+    links: new Map([[`${NET.a}/${LINK_ID.a2}`, SLOT.a2]]),
+    claimed: new Map([[SLOT.a2, LINK_ID.a2]]),
     netOfMac: new Map(),
+    formers: new Map(),
+    askedBy: new Map(),
     privateRanges: ['10.0.0.0/24', '10.3.0.0/24', `${IP.r1}/32`, `${IP.routedA1}/32`],
     hostRanges: [
       { prefix: '10.0.0.0/24', net: NET.a, routed: false },
@@ -138,13 +166,16 @@ export function world(): World {
       [300, { locked: false, net: NET.c }],
     ]),
     far: new Map([[`${NET.a}/${MAC.far}`, PORT.uplink]]),
+    peers: new Map([[MAC.peer, PORT.tunnel]]),
+    outside: new Map([[MAC.router, { recent: true, times: 3 }]]),
+    closed: false,
     macbinds: new Map(),
     locks: new Map(),
     tenantNets: new Map(),
     owed: new Map(),
   }
   for (const [net, mac, address, slot, home] of bound) {
-    one.endpoints.set(`${net}/${mac}`, { address, home, slot })
+    one.endpoints.set(`${net}/${mac}`, { address, claims: CLAIM_ANY, home, slot })
     one.truth.set(slot, { mac, routed: net === NET.routed })
     one.netOfMac.set(mac, one.netOfMac.has(mac) ? 'ambiguous' : net)
   }

@@ -1,11 +1,28 @@
 /** Who may send by which port and with which MAC; open ports. */
+import { CLAIM_ANY, CLAIM_FIRST, CLAIM_NONE } from '../../numbers.ts'
 import { arp, BROADCAST, ethernet, ipv4, NO_MAC, TYPE, udp } from '../packet.ts'
-import { IP, MAC, NET, PORT, SLOT } from '../world.ts'
+import { IP, MAC, NET, PORT, SLOT, type World } from '../world.ts'
 import { datagram, drop, pass, type Row, redirect, rowsAt } from './row.ts'
 
 const row = rowsAt('port_in')
 const toA2 = (fromIp: string) => datagram(MAC.a1, MAC.a2, fromIp, IP.a2)
 const discover = udp(68, 67, Buffer.alloc(60, 'd'))
+
+const announced = datagram(MAC.c1, BROADCAST, IP.c1, '10.3.0.255')
+const toC2 = datagram(MAC.c1, MAC.c2, IP.c1, IP.c2)
+/** c1 may be claimed so. */
+const claims =
+  (how: number, more: (world: World) => unknown = () => {}) =>
+  (world: World) => {
+    Object.assign(endpointC1(world), { claims: how })
+    more(world)
+  }
+const noHome = (world: World) => Object.assign(endpointC1(world), { home: 0 })
+function endpointC1({ endpoints }: World) {
+  const found = endpoints.get(`${NET.c}/${MAC.c1}`)
+  if (found === undefined) throw new Error('c1 is not bound')
+  return found
+}
 
 export const BINDINGS: readonly Row[] = [
   row('unicast between two MACs of a net goes straight to the port', 'a1', toA2(IP.a1), redirect('a2', NET.a)),
@@ -40,7 +57,12 @@ export const BINDINGS: readonly Row[] = [
     redirect('a2', NET.a),
     {
       given: (world) => {
-        world.endpoints.set(`${NET.a}/${MAC.nobody}`, { address: IP.a1, home: PORT.a1, slot: SLOT.a1 })
+        world.endpoints.set(`${NET.a}/${MAC.nobody}`, {
+          address: IP.a1,
+          claims: CLAIM_ANY,
+          home: PORT.a1,
+          slot: SLOT.a1,
+        })
         world.truth.set(SLOT.a1, { mac: MAC.nobody, routed: false })
       },
     },
@@ -51,7 +73,13 @@ export const BINDINGS: readonly Row[] = [
     datagram(MAC.nobody, MAC.a2, IP.a1, IP.a2),
     drop('stale'),
     {
-      given: (world) => world.endpoints.set(`${NET.a}/${MAC.nobody}`, { address: IP.a1, home: PORT.a1, slot: SLOT.a1 }),
+      given: (world) =>
+        world.endpoints.set(`${NET.a}/${MAC.nobody}`, {
+          address: IP.a1,
+          claims: CLAIM_ANY,
+          home: PORT.a1,
+          slot: SLOT.a1,
+        }),
     },
   ),
   row('a detached MAC whose rows are gone', 'a1', toA2(IP.a1), drop('unbound'), {
@@ -87,14 +115,32 @@ export const BINDINGS: readonly Row[] = [
     },
   ),
   row(
-    'a MAC whose port went to another net moves to the next',
+    'a MAC whose port went to another net stays there while the port does',
     'c2',
     datagram(MAC.c1, BROADCAST, IP.c1, '10.3.0.255'),
-    pass(NET.c),
+    drop('home'),
     {
       given: (world) => world.ports.set(PORT.c1, NET.b),
     },
   ),
+  row('a MAC whose port is open again stays there while the port does', 'c2', announced, drop('home'), {
+    given: (world) => world.ports.set(PORT.c1, 0),
+  }),
+  row('a MAC that nobody claims, at its port', 'c1', toC2, pass(NET.c), { given: claims(CLAIM_NONE) }),
+  row('a MAC that nobody claims, at another port', 'c2', announced, drop('other_port'), { given: claims(CLAIM_NONE) }),
+  row('a MAC that nobody claims, whose port is gone', 'c2', announced, drop('other_port'), {
+    given: claims(CLAIM_NONE, (world) => world.ports.delete(PORT.c1)),
+  }),
+  row('a MAC that nobody claims and that is nowhere', 'c2', announced, drop('other_port'), {
+    given: claims(CLAIM_NONE, (world) => noHome(world)),
+  }),
+  row('a MAC that keeps its first port, at that port', 'c1', toC2, pass(NET.c), { given: claims(CLAIM_FIRST) }),
+  row('a MAC that keeps its first port, whose port is gone', 'c2', announced, drop('other_port'), {
+    given: claims(CLAIM_FIRST, (world) => world.ports.delete(PORT.c1)),
+  }),
+  row('a MAC that keeps its first port and has none yet', 'c2', announced, pass(NET.c), {
+    given: claims(CLAIM_FIRST, (world) => noHome(world)),
+  }),
   row('a second MAC of the net on a claimed port', 'c1', datagram(MAC.c2, BROADCAST, IP.c2, '10.3.0.255'), pass(NET.c)),
   row('a MAC of several nets on an open port', 'o1', datagram(MAC.a1, MAC.a2, IP.a1, IP.a2), drop('ambiguous')),
   row('spoofing on an open port claims nothing', 'c2', datagram(MAC.c2, MAC.c1, IP.c1, IP.c1), drop('address')),

@@ -12,6 +12,7 @@ const asks = (mac: string, ip: string, target: string, type: number = TYPE.arp) 
 const sends = (mac: string, ip: string, to: string, tags: readonly Tag[] = []) => datagram(mac, MAC.node, ip, to, tags)
 const [a, b, c] = [{ mark: stamp(NET.a) }, { mark: stamp(NET.b) }, { mark: stamp(NET.c) }]
 const routed = { mark: stamp(NET.routed, true) }
+const outside = { mark: stamp(0, true) }
 const reaches = { verdict: 'pass' as const }
 
 export const HOST_IN: readonly Row[] = [
@@ -68,33 +69,25 @@ export const HOST_IN: readonly Row[] = [
     beside: 0x8100_0008,
   }),
   up('a frame of a net that ends too early', 'bridge', sends(MAC.a1, IP.a1, WORLD).subarray(0, 30), drop('short'), a),
-  up('from an open port', 'bridge', sends(MAC.o1, IP.o1, WORLD), { ...reaches, mark: stamp(0) }, { mark: stamp(0) }),
-  up('IPv6 from an open port', 'bridge', ethernet(MAC.node, MAC.o1, TYPE.ipv6, Buffer.alloc(60)), reaches, {
-    mark: stamp(0),
-  }),
-  up('a tagged frame from an open port', 'bridge', sends(MAC.o1, IP.a1, WORLD, [{ vid: 8 }]), reaches, {
-    mark: stamp(0),
-  }),
-  up('from off the node by an address of a net', 'bridge', sends(MAC.far, IP.a1, WORLD), drop('private_address'), {
-    mark: stamp(0),
-  }),
   up(
-    'from off the node ARP for an address of a net',
+    'from off the node by an address of a net',
+    'bridge',
+    sends(MAC.far, IP.a1, WORLD),
+    drop('private_address'),
+    outside,
+  ),
+  up('the same in VLAN 0', 'bridge', sends(MAC.far, IP.a1, WORLD, [{ vid: 0 }]), drop('private_address'), outside),
+  up('from off the node in a VLAN', 'bridge', sends(MAC.far, IP.a1, WORLD, [{ vid: 8 }]), reaches, outside),
+  up(
+    'ARP for an address of a net by such',
     'bridge',
     asks(MAC.far, IP.a1, IP.gatewayA),
     drop('private_address'),
-    { mark: stamp(0) },
+    outside,
   ),
-  up('from off the node by a routed address', 'bridge', sends(MAC.far, IP.r1, WORLD), drop('private_address'), {
-    mark: stamp(0),
-  }),
-  up(
-    'from off the node something that ends too early',
-    'bridge',
-    sends(MAC.far, IP.o1, WORLD).subarray(0, 20),
-    reaches,
-    { mark: stamp(0) },
-  ),
+  up('from off the node by a routed address', 'bridge', sends(MAC.far, IP.r1, WORLD), drop('private_address'), outside),
+  up('from off the node to an address of a net', 'bridge', sends(MAC.far, '192.0.2.9', IP.a1), reaches, outside),
+  up('something that ends too early', 'bridge', sends(MAC.far, IP.o1, WORLD).subarray(0, 20), reaches, outside),
   up('from a port that is not guarded', 'bridge', sends(MAC.o1, IP.o1, WORLD), drop('unstamped')),
 ]
 

@@ -1,10 +1,10 @@
 /** What a bound MAC may say by IPv4, ARP and RARP. */
 import { arp, BROADCAST, ethernet, ipv4, PROTOCOL, TYPE, udp } from '../packet.ts'
 import { IP, MAC, NET } from '../world.ts'
-import { drop, fromA1, pass, type Row, redirect, rowsAt } from './row.ts'
+import { asking, drop, fromA1, pass, type Row, redirect, rowsAt } from './row.ts'
 
 const row = rowsAt('port_in')
-const discover = udp(68, 67, Buffer.alloc(60, 'd'))
+const discover = udp(68, 67, asking(MAC.a1))
 const EVERYBODY = '255.255.255.255'
 const arpA1 = (sender: { mac?: string; ip?: string }, more: { op?: number; target?: string; type?: number } = {}) =>
   ethernet(
@@ -25,7 +25,7 @@ export const IPV4_AND_ARP: readonly Row[] = [
   row(
     '0.0.0.0 to another UDP port',
     'a1',
-    fromA1(ipv4('0.0.0.0', EVERYBODY, 17, udp(68, 68)), BROADCAST),
+    fromA1(ipv4('0.0.0.0', EVERYBODY, 17, udp(68, 69)), BROADCAST),
     drop('zero_address'),
   ),
   row('0.0.0.0 by ICMP', 'a1', fromA1(ipv4('0.0.0.0', IP.a2, PROTOCOL.icmp, Buffer.alloc(24))), drop('zero_address')),
@@ -57,37 +57,13 @@ export const IPV4_AND_ARP: readonly Row[] = [
     '0.0.0.0, a first fragment of DHCP',
     'a1',
     fromA1(ipv4('0.0.0.0', EVERYBODY, 17, discover, { fragment: 0x2000 }), BROADCAST),
-    drop('zero_address'),
+    drop('dhcp_client'),
   ),
   row(
     '0.0.0.0, frame ends before the ports',
     'a1',
     fromA1(ipv4('0.0.0.0', EVERYBODY, 17, Buffer.alloc(3)), BROADCAST),
     drop('zero_address'),
-  ),
-  row(
-    'DHCP server in a net that the node serves',
-    'a1',
-    fromA1(ipv4(IP.a1, EVERYBODY, 17, udp(67, 68)), BROADCAST),
-    drop('dhcp_server'),
-  ),
-  row(
-    'DHCP server behind options',
-    'a1',
-    fromA1(ipv4(IP.a1, EVERYBODY, 17, udp(67, 68), { options: Buffer.alloc(8, 1) }), BROADCAST),
-    drop('dhcp_server'),
-  ),
-  row(
-    'a later fragment that looks like a DHCP server',
-    'a1',
-    fromA1(ipv4(IP.a1, IP.a2, 17, udp(67, 68), { fragment: 5 })),
-    redirect('a2', NET.a),
-  ),
-  row(
-    'DHCP server in a net that serves itself',
-    'c1',
-    ethernet(BROADCAST, MAC.c1, TYPE.ipv4, ipv4(IP.c1, EVERYBODY, 17, udp(67, 68))),
-    pass(NET.c),
   ),
   row('header length 4', 'a1', fromA1(ipv4(IP.a1, IP.a2, 17, udp(1, 2), { words: 4 })), drop('malformed')),
   row(

@@ -1,7 +1,8 @@
 /** MAC bindings: hard and soft, by port, for every port, by VLAN. */
 import { LOCK_HARD, LOCK_SOFT } from '../../../../numbers.ts'
+import { NO_DEVICE } from '../../numbers.ts'
 import { BROADCAST, type Tag } from '../packet.ts'
-import { IP, MAC, NET, PORT, type World } from '../world.ts'
+import { IP, MAC, NET, PORT, SLOT, type World } from '../world.ts'
 import { datagram, drop, pass, type Row, redirect, rowsAt } from './row.ts'
 
 const row = rowsAt('port_in')
@@ -12,10 +13,76 @@ const softly = { ...pass(0), reasons: ['macbind_soft' as const] }
 const bound =
   (lock: number, ifindex: number = PORT.o1, vlan = 0) =>
   (world: World) => {
-    world.macbinds.set(MAC.o1, { ifindex, vlan })
+    world.macbinds.set(MAC.o1, { ifindex, vlan, lock })
     world.locks.set(ifindex, lock)
   }
 const [hard, soft] = [bound(LOCK_HARD), bound(LOCK_SOFT)]
+
+const c1 = datagram(MAC.c1, MAC.c2, IP.c1, IP.c2)
+/** The MAC of c1 bound, and the lock where that is. */
+const endpoint = (lock: number, ifindex: number, vlan = 0, more: (world: World) => unknown = () => {}) => ({
+  given(world: World) {
+    world.macbinds.set(MAC.c1, { ifindex, vlan, lock })
+    world.locks.set(ifindex, lock)
+    more(world)
+  },
+})
+const left = (world: World) => world.ports.delete(PORT.c1)
+/** Another MAC is bound at the port. */
+const locked = (lock: number, ifindex: number, more: (world: World) => unknown = () => {}) => ({
+  given(world: World) {
+    world.macbinds.set(MAC.nobody, { ifindex, vlan: 0, lock })
+    world.locks.set(ifindex, lock)
+    more(world)
+  },
+})
+const { c1: C1, c2: C2 } = PORT
+const moved = { ...pass(NET.c), reasons: [] }
+
+const OF_ENDPOINTS: readonly Row[] = [
+  row('an endpoint bound hard to its port', 'c1', c1, moved, endpoint(LOCK_HARD, C1)),
+  row('an endpoint bound hard to another port', 'c1', c1, drop('macbind'), endpoint(LOCK_HARD, C2)),
+  row(
+    'an endpoint bound softly to another port',
+    'c1',
+    c1,
+    { ...moved, reasons: ['macbind_soft'] },
+    endpoint(LOCK_SOFT, C2),
+  ),
+  row('an endpoint bound to a device that is away', 'c1', c1, drop('macbind'), endpoint(LOCK_HARD, NO_DEVICE)),
+  row('an endpoint bound hard to its port, by another', 'c2', c1, drop('macbind'), endpoint(LOCK_HARD, C1, 0, left)),
+  row(
+    'an endpoint bound hard to its port, by another that is locked softly',
+    'c2',
+    c1,
+    drop('macbind'),
+    endpoint(LOCK_HARD, C1, 0, (world) => {
+      left(world)
+      world.locks.set(C2, LOCK_SOFT)
+    }),
+  ),
+  row('an endpoint bound hard to its port in VLAN 8', 'c1', c1, drop('macbind'), endpoint(LOCK_HARD, C1, 8)),
+  row(
+    'an endpoint bound hard to the port that it moves to',
+    'c2',
+    c1,
+    drop('hairpin'),
+    endpoint(LOCK_HARD, C2, 0, (world) => {
+      left(world)
+      world.endpoints.set(`${NET.c}/${MAC.c2}`, { address: IP.c2, claims: 0, home: C2, slot: SLOT.c2 })
+    }),
+  ),
+  row('an endpoint bound hard to every port', 'c2', c1, moved, endpoint(LOCK_HARD, 0, 0, left)),
+  row('an endpoint to a port that is locked for another MAC', 'c2', c1, drop('macbind'), locked(LOCK_HARD, C2, left)),
+  row(
+    'an endpoint to a port that is locked softly for another MAC',
+    'c2',
+    c1,
+    { ...moved, reasons: ['macbind_soft'] },
+    locked(LOCK_SOFT, C2, left),
+  ),
+  row('an endpoint at a port that is locked for another MAC since', 'c1', c1, moved, locked(LOCK_HARD, C1)),
+]
 
 export const MACBINDS: readonly Row[] = [
   row('macbind-04 hard: the bound MAC', 'o1', from(MAC.o1), pass(0), { given: hard }),
@@ -50,7 +117,7 @@ export const MACBINDS: readonly Row[] = [
   }),
   row('bound everywhere, the port locked by another binding', 'o2', from(MAC.o1), pass(0), {
     given: (world) => {
-      world.macbinds.set(MAC.o1, { ifindex: 0, vlan: 0 })
+      world.macbinds.set(MAC.o1, { ifindex: 0, vlan: 0, lock: LOCK_SOFT })
       world.locks.set(PORT.o2, LOCK_HARD)
     },
   }),
@@ -68,7 +135,7 @@ export const MACBINDS: readonly Row[] = [
   }),
   row('macbind-07 after the last binding any MAC', 'o1', from(MAC.nobody), pass(0)),
   row('a binding without lock is not asked', 'o1', from(MAC.nobody), pass(0), {
-    given: (world) => world.macbinds.set(MAC.o1, { ifindex: PORT.o1, vlan: 0 }),
+    given: (world) => world.macbinds.set(MAC.o1, { ifindex: PORT.o1, vlan: 0, lock: LOCK_HARD }),
   }),
   row(
     'a MAC of an endpoint is bound without a row',
@@ -79,6 +146,7 @@ export const MACBINDS: readonly Row[] = [
       given: bound(LOCK_HARD, 0),
     },
   ),
+  ...OF_ENDPOINTS,
   row('hard on a private port: another MAC', 'a1', from(MAC.nobody), drop('macbind'), { given: bound(LOCK_HARD, 0) }),
   row(
     'soft on a private port: another MAC is told twice and dropped',

@@ -1,4 +1,5 @@
 /** One line of the tables: a frame, where it comes by, and what shall become of it. */
+import { macBytes } from '../../../../netlink/inet.ts'
 import { STAMP, STAMP_ROUTED } from '../../../../numbers.ts'
 import type { Hook } from '../../maps.ts'
 import type { ReasonName } from '../../reason.ts'
@@ -34,6 +35,11 @@ export const redirect = (port: PortName, net: number, routed = false): Partial<P
 })
 export const drop = (...reasons: ReasonName[]): Partial<Played> => ({ verdict: 'drop', reasons })
 export const stamp = (net: number, routed = false): number => STAMP + (routed ? STAMP_ROUTED : 0) + net
+/** To the bridge, of no net, stamped as what came in by an uplink. */
+export const fromOutside = pass(0, true)
+
+/** A DHCP message up to its client hardware address and beyond. */
+export const asking = (mac: string): Buffer => Buffer.concat([Buffer.alloc(28), macBytes(mac), Buffer.alloc(206)])
 
 /** A UDP datagram with nothing special about it. */
 export function datagram(from: string, to: string, fromIp: string, toIp: string, tags: readonly Tag[] = []): Buffer {

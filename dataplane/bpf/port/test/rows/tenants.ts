@@ -2,7 +2,7 @@
 import { TENANT_BURST_BYTES } from '../../../../numbers.ts'
 import { BROADCAST, ethernet, ipv4, TYPE, udp } from '../packet.ts'
 import { IP, MAC, NET, type World } from '../world.ts'
-import { datagram, drop, pass, type Row, redirect, rowsAt, stamp } from './row.ts'
+import { datagram, drop, fromOutside, pass, type Row, redirect, rowsAt, stamp } from './row.ts'
 
 const BUCKET = 3
 type Given = (world: World) => void
@@ -68,7 +68,7 @@ export const TENANTS: readonly Row[] = [
   got('what an open port gets', 'o2', ofOpen, delivered, { ...blocked, mark: stamp(0) }),
   incoming('blocked: from off the node', 'uplink', fromFar, drop('tenant_blocked'), blocked),
   incoming('blocked: from an uplink of that net', 'fixed', c1ToAll, drop('tenant_blocked'), blocked),
-  incoming('of no net', 'uplink', ofOpen, pass(0), blocked),
+  incoming('of no net', 'uplink', ofOpen, fromOutside, blocked),
   outgoing('blocked: to off the node', 'uplink', a1ToA2, drop('tenant_blocked'), { ...blocked, ...ofA }),
   outgoing('of no net', 'uplink', ofOpen, delivered, { ...blocked, mark: stamp(0) }),
   fromNode(

@@ -1,7 +1,7 @@
 /** What comes from off the node and leaves it. `fixed` carries net c without tag. */
 import { arp, BROADCAST, ethernet, NO_MAC, type Tag, TYPE } from '../packet.ts'
 import { IP, MAC, NET, PORT } from '../world.ts'
-import { datagram, drop, pass, type Row, redirect, rowsAt, stamp } from './row.ts'
+import { datagram, drop, fromOutside, pass, type Row, redirect, rowsAt, stamp } from './row.ts'
 
 const incoming = rowsAt('uplink_in')
 const outgoing = rowsAt('uplink_out')
@@ -52,9 +52,9 @@ export const UPLINK_IN: readonly Row[] = [
     { ...redirect('a1', NET.a), ...beside(9) },
     beside(100),
   ),
-  incoming('without tag: for open ports', 'uplink', far(BROADCAST), { ...pass(0), data: far(BROADCAST) }),
+  incoming('without tag: for open ports', 'uplink', far(BROADCAST), { ...fromOutside, data: far(BROADCAST) }),
   incoming("a tag that is nobody's stays", 'uplink', far(BROADCAST, vid(55)), {
-    ...pass(0),
+    ...fromOutside,
     data: far(BROADCAST, vid(55)),
   }),
   incoming('vlan-03 a locked tag', 'uplink', far(BROADCAST, vid(7)), drop('vlan_locked')),
@@ -63,7 +63,7 @@ export const UPLINK_IN: readonly Row[] = [
   incoming('the tag of a net that is locked down', 'uplink', far(MAC.a1, vid(100)), drop('vlan_locked'), {
     given: (world) => world.vlans.set(100, { locked: true, net: NET.a }),
   }),
-  incoming('the tag of a net within a strange one', 'uplink', far(MAC.a1, vid(8), vid(100)), pass(0)),
+  incoming('the tag of a net within a strange one', 'uplink', far(MAC.a1, vid(8), vid(100)), fromOutside),
   incoming('three tags', 'uplink', far(MAC.a1, vid(100), vid(8), vid(9)), drop('tags')),
   incoming('a tag that ends too early', 'uplink', far(MAC.a1, vid(100)).subarray(0, 16), drop('short')),
   incoming(
@@ -73,7 +73,12 @@ export const UPLINK_IN: readonly Row[] = [
     drop('source_mac'),
   ),
   incoming('source MAC zero', 'uplink', datagram(NO_MAC, MAC.a1, FAR_IP, IP.a1), drop('source_mac')),
-  incoming('LLDP of the switch', 'uplink', ethernet('01:80:c2:00:00:0e', MAC.far, 0x88cc, Buffer.alloc(46)), pass(0)),
+  incoming(
+    'LLDP of the switch',
+    'uplink',
+    ethernet('01:80:c2:00:00:0e', MAC.far, 0x88cc, Buffer.alloc(46)),
+    fromOutside,
+  ),
   incoming(
     'a local MAC from off the node does not move it',
     'uplink',

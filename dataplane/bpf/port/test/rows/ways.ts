@@ -83,7 +83,7 @@ export const WAYS: readonly Row[] = [
   row(
     '802.3 with LLC of a bound MAC stays inside',
     'b1',
-    ethernet(BROADCAST, MAC.b1, 46, Buffer.from('aaaa030000000800'.padEnd(92, '0'), 'hex')),
+    ethernet(BROADCAST, MAC.b1, 46, Buffer.from('424203'.padEnd(92, '0'), 'hex')),
     pass(NET.b),
   ),
   row(

@@ -1,0 +1,3 @@
+/** driver.test.ts with programs attached by filters of clsact. */
+import '../../test/clsact-lane.ts'
+import './driver.test.ts'

@@ -1,0 +1,3 @@
+/** frames.test.ts with programs attached by filters of clsact. */
+import '../../test/clsact-lane.ts'
+import './frames.test.ts'

@@ -1,0 +1,3 @@
+/** guard.test.ts with programs attached by filters of clsact. */
+import '../../test/clsact-lane.ts'
+import './guard.test.ts'

@@ -1,0 +1,1 @@
+ALTER TABLE `cluster_self` ADD `newcomers_until` text DEFAULT '' NOT NULL;

@@ -1,0 +1,6 @@
+import t from 'tap'
+import { requireRoot } from '../../../test/netns.ts'
+import { guarded } from './guarded.ts'
+
+requireRoot(t)
+t.test('the ports of a cluster are for members alone, by IPv4', (t) => guarded(t, 4))

@@ -1,0 +1,2 @@
+ALTER TABLE `firewall_rules` ADD `level_rank` integer GENERATED ALWAYS AS (CASE level WHEN 'global' THEN 0 WHEN 'bridge' THEN 1 WHEN 'vlan' THEN 2 WHEN 'private_network' THEN 3 WHEN 'mac' THEN 4 WHEN 'flow' THEN 5 ELSE -1 END) VIRTUAL;--> statement-breakpoint
+CREATE INDEX `firewall_rules_order` ON `firewall_rules` (`level_rank`,`priority`,`tie`);
