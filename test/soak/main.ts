@@ -1,6 +1,7 @@
 /**
  * `npm run soak`: drives one agent at random for MINUTES (10), by SEED; what is left to chance is the same for the same
  * seed, but for the instants at which the agent is killed. REPLAY=file plays a list of items that an earlier run printed.
+ * FORMER=core/main.js of another release's build begins with that agent: the first upgrade leads from it to this one.
  */
 import { readFileSync } from 'node:fs'
 import { whyLacking } from '../kernel-features.ts'

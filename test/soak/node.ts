@@ -24,6 +24,8 @@ export const UNRULED_PORT = 82
 export const GATEWAY_VIP = '198.51.100.150'
 /** A device of somebody else stands where this overlay would be. */
 export const TAKEN_VNI = 999
+/** Another release's core/main.js, from which the first upgrade leads to this one. */
+const { FORMER } = process.env
 const counter = { next: 1 }
 
 export interface SoakNode {
@@ -31,6 +33,8 @@ export interface SoakNode {
   /** On the uplink. */
   client: Netns
   agent: RunningAgent
+  /** That it is the agent of another release, of FORMER: `upgrade` leads to this one. */
+  isFormer(): boolean
   /** What setting up has made, for the model. */
   own: Effect[]
   /** Packets of the streams so far, by their names. */
@@ -60,7 +64,7 @@ export async function soakNode(t: Scope): Promise<SoakNode> {
   ]
   furnish(ns, client, machines)
   const config = { gateway_vip: GATEWAY_VIP, dns_listen: NODE, max_events: '5000' }
-  const agent = await startAgent(t, { ns, config })
+  const agent = await startAgent(t, { ns, config, ...(FORMER !== undefined && { main: FORMER }) })
   const ok = async (method: string, path: string, body?: unknown) => {
     const answer = await agent.call(method, path, body)
     if (answer.status >= 300) throw new Error(`${method} ${path}: ${answer.status} ${answer.text}`)
@@ -76,7 +80,8 @@ export async function soakNode(t: Scope): Promise<SoakNode> {
   const counts = new Map<string, Counted>(routes.map(({ name }) => [name, { sent: 0, received: 0, doubled: 0 }]))
   let streams: Stream[] = []
   const crossings = new Crossings()
-  const builds = { next: '' }
+  let former = FORMER !== undefined
+  const builds = { next: former ? MAIN : '' }
   const serve =
     "require('node:net').createServer((it) => it.on('error', () => {}).end('served')).listen(Number(process.argv[1]))"
   for (const { inner } of machines) inner.spawn(process.execPath, ['-e', serve, String(CONNECTED)])
@@ -88,10 +93,12 @@ export async function soakNode(t: Scope): Promise<SoakNode> {
     counts,
     crossed: crossings.crossed,
     cross: (what) => crossings.begin(what, streams),
+    isFormer: () => former,
     async upgrade() {
       const next = builds.next || otherBuild(t)
       builds.next = next === MAIN ? '' : MAIN
       await agent.restart({}, next)
+      former = false
     },
     async begin() {
       for (const { inner, ip } of machines) reaches(inner, '10.20.0.1', ip)

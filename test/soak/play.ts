@@ -97,9 +97,7 @@ export class Player {
         return this.#kill(item.ms)
       case 'restart':
       case 'upgrade':
-        await this.#alive()
-        await this.#across(item.do, () => (item.do === 'upgrade' ? this.node.upgrade() : this.node.agent.restart()))
-        return this.#booted(item.do === 'upgrade' ? ['upgrade'] : [])
+        return this.#restart(item.do)
       case 'reboot':
         await this.#alive()
         await this.check()
@@ -216,6 +214,14 @@ export class Player {
     const [drifts, passes] = [this.#told.drifts(), await this.#told.passes()]
     const all = [...drifts.map((data) => `agent.drift ${data}`), ...passes.map(({ text }) => text)]
     if (all.length > 0) throw new Broken(`the agent repaired what nobody had changed:\n${all.join('\n')}`)
+  }
+
+  async #restart(how: 'restart' | 'upgrade'): Promise<void> {
+    await this.#alive()
+    const [upgrades, former] = [how === 'upgrade', this.node.isFormer()]
+    await this.#across(how, () => (upgrades ? this.node.upgrade() : this.node.agent.restart()))
+    // Another release leaves other objects: the first pass has to change them.
+    await (upgrades && former ? this.#told.passes() : this.#booted(upgrades ? ['upgrade'] : []))
   }
 
   /** What the first pass found may be left from an interrupted change of these collections, or nothing. */
