@@ -168,6 +168,8 @@ export interface Part {
 export interface Area {
   /** Log child, metric subsystem, table prefix, gRPC health name, and the text of its 503. */
   name: string
+  /** What it is for, in a sentence: how the OpenAPI document describes its tag. Only areas of tests have none. */
+  summary?: string
   /** Paths below /api/v1 that answer 503 when the area is off, unknown ones below them included. */
   prefixes: readonly string[]
   /** Areas that must be loaded before this one. */

@@ -17,6 +17,8 @@ export interface AreaStates {
   reasonOff(area: string): string | undefined
   turnOff(area: string, reason: string): void
   turnOffPart(part: Part): void
+  /** What the area is for. */
+  summary(area: string): string | undefined
   /** The areas, without their parts. */
   all(): { name: string; reason: string | undefined }[]
 }
@@ -102,6 +104,7 @@ export function areaStates(areas: readonly LoadedArea[]): AreaStates {
       return off.has(area) || (part && offParts.has(part)) ? (part?.name ?? area) : undefined
     },
     reasonOff: (area) => off.get(area),
+    summary: (name) => areas.find((area) => area.name === name)?.summary,
     turnOff: (area, reason) => void off.set(area, reason),
     turnOffPart: (part) => void offParts.add(part),
     all: () => areas.map(({ name }) => ({ name, reason: off.get(name) })),

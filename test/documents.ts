@@ -21,6 +21,7 @@ export interface Operation {
 }
 export interface OpenApi {
   openapi: string
+  tags: { name: string; description?: string }[]
   paths: Record<string, Record<string, Operation>>
   components: { schemas: object; responses: Record<string, Response>; headers: Record<string, object> }
 }

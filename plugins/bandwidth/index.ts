@@ -14,6 +14,7 @@ import { startUpkeep } from './upkeep.ts'
 
 export default defineArea(import.meta.url, {
   name: 'bandwidth',
+  summary: 'Rates of machines: limits of a MAC, pools that several MACs share, monthly quotas.',
   prefixes: ['/bandwidth'],
   requires: ['netlink', 'shaping'],
   netlink: { owner: 209 },

@@ -15,6 +15,7 @@ import { watchSessions } from './watch.ts'
 
 export default defineArea(import.meta.url, {
   name: 'bgp',
+  summary: 'BGP sessions (RFC 4271), what is announced and accepted by them, and BFD (RFC 5880) beside them.',
   prefixes: ['/bgp'],
   // Under whose default deny neighbors come in.
   needs: ['firewall'],

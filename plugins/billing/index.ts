@@ -13,6 +13,7 @@ import { routes } from './routes.ts'
 
 export default defineArea(import.meta.url, {
   name: 'billing',
+  summary: 'The billing state of each tenant, and what it lets through.',
   prefixes: ['/billing'],
   needs: ['flows', 'networks', 'tenants'],
   requires: ['port'],

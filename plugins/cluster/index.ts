@@ -25,6 +25,7 @@ const port = (number: string, summary: string) => ({
 
 export default defineArea(import.meta.url, {
   name: 'cluster',
+  summary: 'The cluster that this node is in: its members, its state, and codes to join it by.',
   prefixes: ['/cluster'],
   // Under whose default deny the members come in.
   needs: ['firewall'],

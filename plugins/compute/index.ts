@@ -14,6 +14,7 @@ import { taskRoutes } from './task-routes.ts'
 
 export default defineArea(import.meta.url, {
   name: 'compute',
+  summary: 'Tasks: work that goes on after the answer to whoever asked for it.',
   prefixes: ['/tasks'],
   // What somebody else's agent does: its paths say so, whoever asks.
   parts: [

@@ -20,6 +20,7 @@ const DOMAIN =
 
 export default defineArea(import.meta.url, {
   name: 'dhcp',
+  summary: 'DHCP (RFC 2131) for private networks: reservations and leases.',
   prefixes: ['/dhcp'],
   needs: ['networks'],
   requires: ['responder', 'port'],

@@ -17,6 +17,7 @@ const addresses = (text: string) => {
 
 export default defineArea(import.meta.url, {
   name: 'dns',
+  summary: 'Zones that this node serves itself, and their records.',
   prefixes: ['/dns'],
   needs: ['networks'],
   follows,

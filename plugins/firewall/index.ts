@@ -20,6 +20,7 @@ import { skeleton } from './skeleton.ts'
 
 export default defineArea(import.meta.url, {
   name: 'firewall',
+  summary: 'Rules for packets that enter the node or are routed through it.',
   prefixes: ['/rules'],
   requires: ['nft'],
   events,

@@ -14,6 +14,7 @@ import { routes } from './routes.ts'
 
 export default defineArea(import.meta.url, {
   name: 'float',
+  summary: 'Floating IPs: public addresses that are on one node and may be moved to another.',
   prefixes: ['/float'],
   // Whose address none may be.
   needs: ['gateway'],

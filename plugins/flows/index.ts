@@ -11,6 +11,7 @@ import { routes } from './routes.ts'
 
 export default defineArea(import.meta.url, {
   name: 'flows',
+  summary: 'Flows over the workload bridge, and accounting of what each MAC has sent and received.',
   prefixes: ['/flows', '/accounting'],
   needs: ['networks'],
   requires: ['port'],

@@ -20,6 +20,7 @@ const device = (text: string) =>
 
 export default defineArea(import.meta.url, {
   name: 'gateway',
+  summary: 'The address that others use as their gateway, held by one of two nodes.',
   prefixes: ['/gateway'],
   needs: ['node'],
   requires: ['netlink'],

@@ -12,6 +12,7 @@ import { routes } from './routes.ts'
 
 export default defineArea(import.meta.url, {
   name: 'ipam',
+  summary: 'Address pools of IPv4 and IPv6, and who has which address of them.',
   prefixes: ['/ipam'],
   events,
   holdings,

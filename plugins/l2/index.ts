@@ -19,6 +19,7 @@ const deviceNames = (text: string) =>
 
 export default defineArea(import.meta.url, {
   name: 'l2',
+  summary: 'Bridges and their ports, bonds and their members, and network cards.',
   prefixes: ['/bridges', '/nics'],
   requires: ['netlink'],
   parts: [{ name: 'bonding', prefixes: ['/bonds'], requires: ['bonding'] }],

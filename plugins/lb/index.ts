@@ -29,6 +29,7 @@ async function start(context: AreaContext): Promise<Stop> {
 
 export default defineArea(import.meta.url, {
   name: 'lb',
+  summary: 'Layer 4 load balancing: virtual addresses (VIPs) and their backends.',
   prefixes: ['/lb'],
   // Whose addresses may serve as VIPs, and are theirs to move.
   needs: ['gateway', 'float'],

@@ -12,6 +12,7 @@ import { routes } from './routes.ts'
 
 export default defineArea(import.meta.url, {
   name: 'macbind',
+  summary: 'Which MAC addresses may use a port of the workload bridge.',
   prefixes: ['/macbind'],
   requires: ['port'],
   port: ['macbind'],

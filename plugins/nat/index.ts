@@ -26,6 +26,7 @@ import {
 
 export default defineArea(import.meta.url, {
   name: 'nat',
+  summary: 'Port forwards and source NAT.',
   prefixes: ['/forward', '/gateway/snat'],
   // Whose networks are never translated towards.
   needs: ['networks'],

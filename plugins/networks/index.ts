@@ -21,6 +21,7 @@ const PORTS = ['roam', 'sticky', 'named']
 
 export default defineArea(import.meta.url, {
   name: 'networks',
+  summary: 'Private networks and their endpoints, the node as their gateway, and public addresses routed to machines.',
   prefixes: ['/networks', '/routed-addresses'],
   needs: ['ipam', 'l2'],
   requires: ['nft', 'netlink', 'port'],

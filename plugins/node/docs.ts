@@ -18,7 +18,7 @@ export function docsRoute(app: TypedApp): void {
   const made = new Map<string, string>()
   const make = {
     json: () => index(agent.version, operations(agent)),
-    openapi: () => openApi(agent.version, operations(agent)),
+    openapi: () => openApi(agent.version, operations(agent), agent.states.summary),
     asyncapi: () => asyncApi(agent.version, agent.events),
   }
   app.get(

@@ -13,6 +13,8 @@ import { duration } from './uptime.ts'
 
 export default defineArea(import.meta.url, {
   name: 'node',
+  summary:
+    'The node itself: whether it answers, its state, its licence, its metrics, and the documents about this API.',
   prefixes: ['/health', '/status', '/license', '/metrics', '/docs', '/tls'],
   routes(app) {
     const { agent } = app

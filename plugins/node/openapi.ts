@@ -22,8 +22,16 @@ export interface Operation extends Endpoint {
   tagged: boolean
 }
 
-/** @param operations those below /control left out @throws Error when two different schemas have one title */
-export function openApi(version: string, operations: readonly Operation[]): object {
+/**
+ * @param operations those below /control left out
+ * @param summaryOf what an area is for, which its tag says
+ * @throws Error when two different schemas have one title
+ */
+export function openApi(
+  version: string,
+  operations: readonly Operation[],
+  summaryOf: (area: string) => string | undefined,
+): object {
   const components = openComponents()
   const paths: Record<string, Record<string, object>> = {}
   for (const operation of operations) {
@@ -40,7 +48,7 @@ export function openApi(version: string, operations: readonly Operation[]): obje
       description: ABOUT,
     },
     servers: [{ url: '/', description: 'This node.' }],
-    tags: [...new Set(operations.map(({ area }) => area))].map((name) => ({ name })),
+    tags: [...new Set(operations.map(({ area }) => area))].map((name) => tagOf(name, summaryOf(name))),
     paths,
     components: {
       schemas: components.named,
@@ -57,6 +65,11 @@ export function openApi(version: string, operations: readonly Operation[]): obje
     },
   }
 }
+
+const tagOf = (name: string, description: string | undefined): object => ({
+  name,
+  ...(description !== undefined && { description }),
+})
 
 const ABOUT = `REST API of a network node. Its event stream is described by \`?format=asyncapi\` of this path.
 

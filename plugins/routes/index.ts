@@ -13,6 +13,7 @@ import { routes } from './routes.ts'
 
 export default defineArea(import.meta.url, {
   name: 'routes',
+  summary: 'Static routes, and policy rules that say which packets look up which table.',
   prefixes: ['/routes'],
   requires: ['netlink'],
   netlink: { owner: ROUTE_PROTOCOL },

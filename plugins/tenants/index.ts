@@ -15,6 +15,7 @@ import { routes } from './routes.ts'
 
 export default defineArea(import.meta.url, {
   name: 'tenants',
+  summary: 'Tenants, their quotas, their API keys, and what each of them has.',
   prefixes: ['/tenant'],
   needs: ['networks', 'compute'],
   events,

@@ -9,6 +9,7 @@ import { routes } from './routes.ts'
 
 export default defineArea(import.meta.url, {
   name: 'vlan',
+  summary: 'VLAN lockdown: tags that no port of the workload bridge lets through.',
   prefixes: ['/vlan'],
   requires: ['port'],
   port: ['vlan'],

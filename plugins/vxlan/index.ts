@@ -18,6 +18,7 @@ import { INPUT, skeleton, vteps } from './skeleton.ts'
 
 export default defineArea(import.meta.url, {
   name: 'vxlan',
+  summary: 'VXLAN overlays (RFC 7348) and their peers.',
   prefixes: ['/vxlan'],
   // Whose networks are carried; under whose default deny the peers come in.
   needs: ['firewall', 'networks'],

@@ -9,6 +9,7 @@ import { routes } from './routes.ts'
 
 export default defineArea(import.meta.url, {
   name: 'AREA',
+  summary: 'What the area is for, in a sentence.',
   prefixes: ['/AREA'],
   events,
   metrics,

@@ -4,9 +4,10 @@ import { Validator } from '@seriousme/openapi-schema-validator'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import t from 'tap'
 import { Type } from 'typebox'
+import { buildAgent } from '../../../test/build.ts'
 import { schemasOf, servedDocuments } from '../../../test/documents.ts'
 import { CLUSTER_ROUTES, GATED_ROUTES, type ProbeRoute, probe, TENANT_ROUTES } from '../../../test/rest/areas.ts'
-import { ask, openAgent } from '../../../test/rest/ask.ts'
+import { ask, openAgent, UNHURRIED } from '../../../test/rest/ask.ts'
 import { openComponents } from '../components.ts'
 import { operationId } from '../openapi.ts'
 
@@ -87,6 +88,15 @@ t.test('node-04 node-05 routes, index and OpenAPI document agree, whichever one 
       `${line} has its parameters`,
     )
   }
+})
+
+t.test('every tag of the areas says what it is for, in a sentence of its own', async (t) => {
+  const { call } = await buildAgent(t, { config: UNHURRIED })
+  const { openapi, operations } = await servedDocuments(call)
+  t.same(openapi.tags.map(({ name }) => name).sort(), [...new Set(operations.flatMap(([, { tags }]) => tags))].sort())
+  t.ok(openapi.tags.length > 20, 'all areas are there')
+  for (const { name, description } of openapi.tags) t.match(description ?? '', /^[A-Z].{15,}\.$/, name)
+  t.equal(new Set(openapi.tags.map(({ description }) => description)).size, openapi.tags.length)
 })
 
 t.test('every operation has a name of its own that follows from method and path', async (t) => {
