@@ -9,6 +9,7 @@ import type { Test } from 'tap'
 
 /** Programs by which tests judge, and the Debian package of each. */
 const PROGRAMS = {
+  clang: 'clang',
   fish: 'fish',
   groff: 'groff-base',
   mandoc: 'mandoc',

@@ -114,7 +114,8 @@ struct bpf_nf_ctx {
 
 struct bpf_dynptr;
 
-extern void *bpf_rdonly_cast(void *object, __u32 type) __ksym;
+/* As libbpf 1.5 declares it; earlier ones do not. */
+extern void *bpf_rdonly_cast(const void *object, __u32 type) __ksym;
 extern int bpf_dynptr_from_skb(struct sk_buff *skb, __u64 flags, struct bpf_dynptr *pointer) __ksym;
 
 struct origin {

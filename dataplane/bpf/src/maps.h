@@ -39,8 +39,8 @@ struct endpoint {
 	__u32 address;
 	/* CLAIM_*: which ports may become its home. */
 	__u32 claims;
-	/* ifindex of its port, 0 when there is none. Program, unless CLAIM_NONE. */
-	__u32 home;
+	/* ifindex of its port, 0 when there is none. Program, unless CLAIM_NONE: `slot` with it, as one word of 8 bytes. */
+	__u32 home __attribute__((aligned(8)));
 	__u32 slot;
 };
 
