@@ -38,9 +38,16 @@ const endpoint = (model: Model, name: string) => {
 }
 
 /** All that a tenant has goes with it. */
+/** Each machine has its NIC in one network: with that it goes when a tenant goes. */
+const machinesIn = (model: Model, network: string): Effect[] =>
+  model
+    .where('endpoints', { network })
+    .flatMap((name) => model.of('endpoints').get(name)?.fields._machine ?? [])
+    .map((name) => ({ of: 'machines', name: String(name) }))
+
 const withTenant = (model: Model, tenant: string): Effect[] => [
   ...below(model, 'keys', { tenant }),
-  ...model.where('networks', { tenant }).flatMap((name) => withNetwork(model, name)),
+  ...model.where('networks', { tenant }).flatMap((name) => [...machinesIn(model, name), ...withNetwork(model, name)]),
   ...model.where('pools', { tenant }).flatMap((name) => withPool(model, name)),
   ...below(model, 'ranges', { tenant }),
   { of: 'quotas_of_tenants', name: tenant },
