@@ -179,6 +179,11 @@ export interface Area {
    * that may render otherwise when a change touches its ref `id`. Asked of the rows before the change and after it.
    */
   follows?: Readonly<Record<string, (db: Db, id: string) => Iterable<string>>>
+  /**
+   * What this area has to say beside an answer that makes a thing of another: its name, which is one of `needs`, to sentences about the thing
+   * with an id. Asked by that one (core/warnings.ts), once the change is committed; each says what to do.
+   */
+  warnings?: Readonly<Record<string, (db: Db, id: string) => readonly string[]>>
   /** Event type → schema of its data. */
   events?: Record<string, TSchema>
   /** Configuration keys that the area brings. */

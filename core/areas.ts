@@ -6,7 +6,7 @@ import type { KindOwners } from '../dataplane/bpf/port/driver.ts'
 import type { PortKind } from '../dataplane/bpf/port/entries.ts'
 import type { Skeleton } from '../dataplane/nft/skeleton.ts'
 import type { Plane } from '../dataplane/plane.ts'
-import type { AreaPlugin, Desired, LoadedArea, Part } from './area.ts'
+import type { AreaPlugin, Db, Desired, LoadedArea, Part } from './area.ts'
 
 export interface AreaStates {
   /** The area on whose prefixes `path` (below /api/v1) lies. */
@@ -15,6 +15,8 @@ export interface AreaStates {
   offAt(path: string): string | undefined
   /** Why the area is off; undefined while it is on. */
   reasonOff(area: string): string | undefined
+  /** What areas that are on have to say of a thing of `area`. */
+  warnings(db: Db, area: string, id: string): string[]
   turnOff(area: string, reason: string): void
   turnOffPart(part: Part): void
   /** What the area is for. */
@@ -55,6 +57,8 @@ export function inOrder(areas: readonly LoadedArea[]): LoadedArea[] {
     open.add(area)
     const unneeded = Object.keys(area.follows ?? {}).find((name) => !area.needs?.includes(name))
     if (unneeded !== undefined) throw new Error(`area ${area.name} follows ${unneeded}, which is none of its needs`)
+    const unknown = Object.keys(area.warnings ?? {}).find((name) => !area.needs?.includes(name))
+    if (unknown !== undefined) throw new Error(`area ${area.name} warns of ${unknown}, which is none of its needs`)
     for (const name of area.needs ?? []) {
       const needed = byName.get(name)
       if (needed === undefined) throw new Error(`area ${area.name} needs ${name}, which this build does not have`)
@@ -105,6 +109,8 @@ export function areaStates(areas: readonly LoadedArea[]): AreaStates {
     },
     reasonOff: (area) => off.get(area),
     summary: (name) => areas.find((area) => area.name === name)?.summary,
+    warnings: (db, area, id) =>
+      areas.flatMap((other) => (off.has(other.name) ? [] : (other.warnings?.[area]?.(db, id) ?? []))),
     turnOff: (area, reason) => void off.set(area, reason),
     turnOffPart: (part) => void offParts.add(part),
     all: () => areas.map(({ name }) => ({ name, reason: off.get(name) })),

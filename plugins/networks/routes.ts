@@ -5,6 +5,7 @@ import { sendOne } from '../../core/transport/etag.ts'
 import { sendList } from '../../core/transport/list.ts'
 import { carryOut } from '../../core/transport/mutation.ts'
 import { awaitedDevices, waitingFor } from '../../core/waiting.ts'
+import { warningsOn } from '../../core/warnings.ts'
 import { endpointRoutes } from './endpoint-routes.ts'
 import { queries } from './queries.ts'
 import { routedRoutes } from './routed-routes.ts'
@@ -48,7 +49,7 @@ export function routes(app: TypedApp): void {
     async (request, reply) => {
       const creation = { id: newId('net'), now: now().toISOString(), max: config.int('max_networks'), ...services() }
       const created = await carryOut(request, reply, AREA, (tx) => createNetwork(tx, request.body, creation))
-      return reply.code(201).send(told(created))
+      return reply.code(201).send({ ...told(created), ...warningsOn(states, store.read, AREA, created.network.id) })
     },
   )
   app.get(

@@ -1,6 +1,7 @@
 import { type Static, Type } from 'typebox'
 import { AddressText, FreeText, InterfaceName, Name, StringEnum, TenantId, Timestamp } from '../../core/schemas.ts'
 import { Waiting } from '../../core/waiting.ts'
+import { Warnings } from '../../core/warnings.ts'
 
 const Flag = Type.Optional(Type.Boolean())
 
@@ -28,7 +29,12 @@ export const Network = Type.Object({
 })
 export const NetworkList = Type.Object({ networks: Type.Array(Network) })
 export const OneNetwork = Type.Object({ network: Network })
-export const NetworkCreated = Type.Object({ status: StringEnum(['created']), network: Network, pending: Waiting })
+export const NetworkCreated = Type.Object({
+  status: StringEnum(['created']),
+  network: Network,
+  pending: Waiting,
+  warnings: Warnings,
+})
 export const NetworkUpdated = Type.Object({ status: StringEnum(['updated']), network: Network, pending: Waiting })
 export const NetworkDeleted = Type.Object({ status: StringEnum(['deleted']), id: Type.String() })
 

@@ -56,8 +56,9 @@ const ofNetworks: readonly Verb[] = [
     ],
     async run({ call, argument, options, print }) {
       const body = { name: argument('name'), cidr: argument('cidr'), ...fields(options) }
-      const answer = await call<{ network: Network }>('POST', '/api/v1/networks', body)
-      print(answer, `network ${answer.network.name} created: ${answer.network.id}`)
+      const answer = await call<{ network: Network; warnings?: string[] }>('POST', '/api/v1/networks', body)
+      const { network, warnings = [] } = answer
+      print(answer, [`network ${network.name} created: ${network.id}`, ...warnings].join('\n'))
     },
   },
   {

@@ -15,6 +15,7 @@ import { metrics } from './metrics.ts'
 import { replicates } from './replicate.ts'
 import { routes } from './routes.ts'
 import { INPUT, skeleton, vteps } from './skeleton.ts'
+import { warningsOfNetwork } from './warnings.ts'
 
 export default defineArea(import.meta.url, {
   name: 'vxlan',
@@ -26,6 +27,7 @@ export default defineArea(import.meta.url, {
   netlink: { owner: 207 },
   port: ['overlay', 'peer'],
   follows: { networks: followed },
+  warnings: { networks: warningsOfNetwork },
   events,
   config: {
     max_vxlans: {

@@ -32,6 +32,8 @@ export function chooseLocal(
     // An address of the loopback is reached by the uplink.
     return { address, mtu: (on?.name === 'lo' ? out : on)?.mtu ?? USUAL_MTU }
   }
+  if (out === undefined && uplink !== '')
+    return `the uplink ${uplink} is not there: make that device, name the one that is the uplink, or set vxlan_local_ip`
   if (out === undefined) return 'the node has no uplink: set vxlan_local_ip to one of its addresses'
   const [first] = usable.filter(({ index }) => index === out.index).sort((a, b) => a.version - b.version)
   if (first === undefined) return `the uplink ${uplink} has no global address: give it one, or set vxlan_local_ip`

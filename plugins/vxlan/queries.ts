@@ -29,6 +29,7 @@ export const queries = prepared((db) => ({
     .limit(placeholder('limit'))
     .prepare(),
   allNetworks: db.select().from(networks).orderBy(asc(networks.vni)).prepare(),
+  withSubnet: db.select().from(networks).where(gt(networks.subnet, '')).orderBy(asc(networks.vni)).prepare(),
   /** Those that follow from which private networks there are. */
   ofNetwork: db
     .select()

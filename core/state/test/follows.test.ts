@@ -46,12 +46,16 @@ t.test('a change of what is followed renders what follows from it, before and af
   t.same(echoes(), [], 'what is gone is found by how it was')
 })
 
-t.test('only what an area needs can be followed', (t) => {
+t.test('only what an area needs can be followed, or warned of', (t) => {
   const area = (name: string, fields: object) => ({ name, prefixes: [], routes() {}, dir: '', ...fields })
   const follows = { one: () => [] }
   t.throws(() => inOrder([area('one', {}), area('two', { follows })]), {
     message: 'area two follows one, which is none of its needs',
   })
-  t.ok(inOrder([area('two', { follows, needs: ['one'] }), area('one', {})]))
+  const warnings = { one: () => [] }
+  t.throws(() => inOrder([area('one', {}), area('two', { warnings })]), {
+    message: 'area two warns of one, which is none of its needs',
+  })
+  t.ok(inOrder([area('two', { follows, warnings, needs: ['one'] }), area('one', {})]))
   t.end()
 })

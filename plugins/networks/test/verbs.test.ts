@@ -1,15 +1,16 @@
 /** The commands of networks and routed addresses against the real routes. */
 import { join } from 'node:path'
 import t from 'tap'
+import { defineArea } from '../../../core/area.ts'
 import { ctlFor } from '../../../core/cli/test/control.ts'
 import { listenControl } from '../../../core/transport/listener.ts'
-import { scratch } from '../../../test/build.ts'
+import { type BuildAgentOptions, scratch } from '../../../test/build.ts'
 import type { Scope } from '../../../test/netns.ts'
 import { verbs } from '../verbs.ts'
 import { networks } from './area.ts'
 
-async function node(t: Scope) {
-  const area = await networks(t, { config: { uplink: 'away0' } })
+async function node(t: Scope, options: BuildAgentOptions = {}) {
+  const area = await networks(t, { config: { uplink: 'away0' }, ...options })
   const listener = await listenControl(area.agent.app.routing.bind(area.agent.app), join(scratch(t), 'control.sock'))
   t.teardown(() => listener.close(0))
   const ctl = ctlFor(verbs, listener.where)
@@ -36,6 +37,20 @@ t.test('networks', async (t) => {
   t.match(await ctl(`networks delete ${network.id}`), { code: 1, err: /not found/ })
   t.match(await ctl('networks create x'), { code: 2 })
   t.match(await ctl('networks create x 10.0.0.0/8'), { code: 1, err: /must be from/ })
+})
+
+t.test('what another area has to say of a new network stands below it, while that area is on', async (t) => {
+  const beside = defineArea(import.meta.url, {
+    name: 'beside',
+    prefixes: ['/beside'],
+    needs: ['networks'],
+    warnings: { networks: (_db, id) => [`mind ${id}`] },
+    routes: () => {},
+  })
+  const { ctl, json, agent } = await node(t, { extraAreas: [beside] })
+  t.match(await ctl('networks create a 10.0.0.0/29'), { out: /^network a created: (net-\w{12})\nmind \1\n$/ })
+  agent.states.turnOff('beside', 'no more')
+  t.notOk('warnings' in (await json('networks create b 10.1.0.0/29')))
 })
 
 t.test('endpoints', async (t) => {

@@ -150,6 +150,48 @@ t.test('D64 the local VTEP: as configured, else the first global address of the 
   t.same(stands(1), ['203.0.113.1', 1450])
 })
 
+t.test('a node whose uplink is not there is told so, and what to do', async (t) => {
+  const { call, unchanged, agent } = await vxlan(t, { config: { uplink: 'away0' } })
+  const none = await unchanged(() => call('POST', NETWORKS, { vni: 1 }))
+  const why = 'make that device, name the one that is the uplink, or set vxlan_local_ip'
+  t.same([none.status, none.body.error], [409, `no local VTEP: the uplink away0 is not there: ${why}`])
+  agent.overrides.change(({ config }) => void Object.assign(config, { vxlan_local_ip: '192.0.2.1' }))
+  await agent.config.reload()
+  t.equal(
+    (await call('POST', NETWORKS, { vni: 1 })).status,
+    201,
+    'the address is on another device, which routes lead to',
+  )
+})
+
+t.test('a private network is told of overlays of its range that do not carry it', async (t) => {
+  const { call } = await vxlan(t)
+  const network = async (name: string, cidr: string) =>
+    (await call('POST', '/api/v1/networks', { name, cidr, tenant_id: name })).body
+  await call('POST', NETWORKS, { vni: 1 })
+  await call('POST', NETWORKS, { vni: 6, subnet: 'fd00::/64' })
+  await call('POST', NETWORKS, { vni: 900, subnet: '10.90.0.0/24' })
+  const lan = await network('lan', '10.90.0.0/24')
+  const { id } = lan.network as { id: string }
+  const what = 'carries open ports and not this network, so machines of this network do not reach its peers'
+  const remedy = `delete it, add it again with "network": "${id}", and add its peers again`
+  t.same(lan.warnings, [`VXLAN network 900 (10.90.0.0/24) ${what}: ${remedy}`])
+  t.match(
+    (await network('wide', '10.90.0.0/16')).warnings,
+    [/^VXLAN network 900 /],
+    'also one that has more addresses, of which some are at the peers',
+  )
+  t.notOk('warnings' in (await network('other', '10.91.0.0/24')))
+  await call('DELETE', `${NETWORKS}/900`)
+  t.equal((await call('POST', NETWORKS, { vni: 900, network: id })).body.network_id, id, 'the remedy is one')
+  t.notOk('warnings' in (await network('same', '10.90.0.0/24')), 'one that carries another network belongs to that')
+  await call('DELETE', `/api/v1/networks/${id}`)
+  t.match((await network('again', '10.90.0.0/24')).warnings, [/^VXLAN network 900 .* carries nothing and not this/])
+  for (const vni of [11, 12, 13, 14]) await call('POST', NETWORKS, { vni, subnet: '10.7.0.0/24' })
+  const { warnings } = await network('many', '10.7.0.0/24')
+  t.match(warnings, [/ 11 /, / 12 /, / 13 /, /^1 more VXLAN networks /], 'the first are named')
+})
+
 t.test('parsers take any text, and what they let pass they leave as it is', (t) => {
   const text = fc.oneof(fc.string(), fc.stringMatching(/^[0-9a-f:./-]{0,45}$/), fc.ipV4(), fc.ipV6(), fc.ipV4Extended())
   for (const read of [readSubnet, readMac, (it: string) => readVtep(it).text]) {
