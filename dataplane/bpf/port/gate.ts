@@ -22,33 +22,45 @@ export const isSpelled = (name: string): boolean => SPELLED.test(name)
 /** Before anything else of the bridge, which would learn by what port a MAC is. */
 const HOOKS = { prerouting: 'dstnat', forward: 'filter', output: 'filter' } as const
 type Hook = keyof typeof HOOKS
-/** A rule of ours as nft shows it, which differs by its version. */
-const DECIDES = /^\t\t.*[io]if \. [io]ifname .*@(?:guarded|shut) drop$/
+/** The set by which a rule of ours decides, as nft shows it, which differs by its version. */
+const DECIDES = /^\t\t.*@(guarded|shut) drop$/
 
 /** How the table says what it says: its name marks the content, so that another version of it is told from this one. */
 interface Wording {
   marker: string
-  rules: Readonly<Record<Hook, readonly string[]>>
+  rules(sides: Sides): Readonly<Partial<Record<Hook, readonly string[]>>>
+  /** Whether its rules ask for the ports that are shut. */
+  namesShut: boolean
 }
 
-const BY_BRIDGE: Wording = {
-  marker: 'gate_3',
-  rules: {
-    prerouting: [`meta ibrname "${WORK_BRIDGE}" iif . iifname != @guarded drop`],
-    forward: [`meta obrname "${WORK_BRIDGE}" oif . oifname != @guarded drop`],
-    output: [`meta obrname "${WORK_BRIDGE}" oif . oifname != @guarded drop`],
-  },
-}
+const BRIDGE_RULES = {
+  prerouting: [`meta ibrname "${WORK_BRIDGE}" iif . iifname != @guarded drop`],
+  forward: [`meta obrname "${WORK_BRIDGE}" oif . oifname != @guarded drop`],
+  output: [`meta obrname "${WORK_BRIDGE}" oif . oifname != @guarded drop`],
+} as const
+const BY_BRIDGE: Wording = { marker: 'gate_4', rules: () => BRIDGE_RULES, namesShut: false }
 
 const STAMPED = `meta mark & ${STAMP_MASK} == ${STAMP} oif . oifname != @guarded drop`
+/**
+ * Rules that ask for shut ports cost every frame a look-up, so they are there only while a port is shut. They come in the
+ * transaction that puts the first one into the set: no port is shut by name alone.
+ */
 const BY_PORT: Wording = {
-  marker: 'gate_3p',
-  rules: {
-    prerouting: ['iif . iifname @shut drop'],
-    forward: [STAMPED, 'oif . oifname @shut drop'],
-    output: [STAMPED, 'oif . oifname @shut drop'],
-  },
+  marker: 'gate_4p',
+  rules: ({ shut }) =>
+    shut.size === 0
+      ? { forward: [STAMPED], output: [STAMPED] }
+      : {
+          prerouting: ['iif @shut drop'],
+          forward: [STAMPED, 'oif @shut drop'],
+          output: [STAMPED, 'oif @shut drop'],
+        },
+  namesShut: true,
 }
+
+const NONE: Sides['shut'] = new Map()
+/** Those that the gate can have. */
+const spelled = (ports: Sides['open']): Sides['open'] => new Map([...ports].filter(([, name]) => isSpelled(name)))
 
 /** Names of ports of br-work by ifindex: those that frames may pass by, and all others. */
 export interface Sides {
@@ -58,8 +70,9 @@ export interface Sides {
 
 export interface Gate {
   /**
-   * Makes the table what it shall be, unless it is. A port is known by ifindex and name, because either may come back with
-   * another device. `nameOf` gives the name that nft shows for an ifindex. Resolves to false when the table was not as we made it.
+   * Makes the table what it shall be, unless it is. An open port is known by ifindex and name, because either may come back
+   * with another device; one that is shut by ifindex, because nft cannot write every name. `nameOf` gives the name that nft
+   * shows for an ifindex. Resolves to false when the table was not as we made it.
    */
   ensure(sides: Sides, nameOf: (ifindex: number) => string | undefined): Promise<boolean>
 }
@@ -70,18 +83,25 @@ export function openGate(nft: Kernel): Gate {
     wording ??= tellsBridges(nft).then((tells) => (tells ? BY_BRIDGE : BY_PORT))
     return wording
   }
+  /** The sides that the table had last. */
+  let before: Sides | undefined
   return {
-    async ensure(sides, nameOf) {
+    async ensure({ open, shut }, nameOf) {
       const words = await chosen()
+      const sides = { open: spelled(open), shut: words.namesShut ? shut : NONE }
       const text = await listed(nft)
-      const shown = (ports: ReadonlyMap<number, string>) =>
-        Array.from(ports, ([ifindex, name]) => `${nameOf(ifindex) ?? String(ifindex)} ${name}`)
-      const isOurs = text !== undefined && isWorded(text, words)
+      const shown = (ifindex: number) => nameOf(ifindex) ?? String(ifindex)
+      const isOurs = text !== undefined && isWorded(text, words, before ?? sides)
       const isWhole =
         isOurs &&
-        sameSet(elements(text, 'guarded'), shown(sides.open)) &&
-        sameSet(elements(text, 'shut'), shown(sides.shut))
+        isWorded(text, words, sides) &&
+        sameSet(
+          elements(text, 'guarded'),
+          Array.from(sides.open, ([ifindex, name]) => `${shown(ifindex)} ${name}`),
+        ) &&
+        sameSet(elements(text, 'shut'), Array.from(sides.shut.keys(), shown))
       if (!isWhole) await nft.run(whole(words, sides))
+      before = sides
       return isOurs
     },
   }
@@ -89,9 +109,7 @@ export function openGate(nft: Kernel): Gate {
 
 /** Whether a rule can ask which bridge a port is on. */
 async function tellsBridges(nft: Kernel): Promise<boolean> {
-  const rules = Object.values(BY_BRIDGE.rules).map(
-    ([rule = '']) => `  chain c { ${rule.replace(/ [io]if .*/, ' drop')}; }`,
-  )
+  const rules = Object.values(BRIDGE_RULES).map(([rule]) => `  chain c { ${rule.replace(/ [io]if .*/, ' drop')}; }`)
   try {
     await nft.run([`table ${TRIAL} {`, ...rules, '}', `delete table ${TRIAL}`])
     return true
@@ -112,19 +130,30 @@ async function listed(nft: Kernel): Promise<string | undefined> {
 }
 
 /** Whether the table has exactly our rules, and is in force. */
-function isWorded(text: string, { marker, rules }: Wording): boolean {
+function isWorded(text: string, { marker, rules }: Wording, sides: Sides): boolean {
   if (!text.includes(`chain ${marker} {`) || /^\tflags .*dormant/m.test(text)) return false
-  const chains = Array.from(text.matchAll(/^\tchain \S+ \{\n([\s\S]*?)^\t\}/gm), ([, body = '']) => body.split('\n'))
-  const found = chains.flat().flatMap((line) => (/^\s*(type .*)?$/.test(line) ? [] : [line]))
-  return found.length === Object.values(rules).flat().length && found.every((line) => DECIDES.test(line))
+  const chains = new Map(
+    Array.from(text.matchAll(/^\tchain (\S+) \{\n([\s\S]*?)^\t\}/gm), ([, name, body = '']) => [name, decidesBy(body)]),
+  )
+  const wanted = Object.entries({ [marker]: [], ...rules(sides) })
+  return (
+    chains.size === wanted.length &&
+    wanted.every(([name, lines]) => chains.get(name) === decidesBy(lines.map((line) => `\t\t${line}`).join('\n')))
+  )
 }
 
-/** Elements of a set in the text of a table, as `<name of the ifindex> <name>`. */
+/** The sets that the rules of a chain ask, in turn, or what else a rule says. */
+function decidesBy(chain: string): string {
+  const rules = chain.split('\n').filter((line) => !/^\s*(type .*)?$/.test(line))
+  return rules.map((rule) => DECIDES.exec(rule)?.[1] ?? rule).join()
+}
+
+/** Elements of a set in the text of a table, as `<name of the ifindex>`, and ` <name>` where that is a part of them. */
 function elements(text: string, set: string): string[] {
   const [, body = ''] = new RegExp(`set ${set} \\{([\\s\\S]*?)\\n\\t\\}`).exec(text) ?? []
   const [, listed = ''] = /elements = \{([^}]*)\}/.exec(body) ?? []
-  const pairs = listed.matchAll(/(?:"([^"]+)"|([0-9]+)) \. "([^"]+)"/g)
-  return Array.from(pairs, ([, quoted, bare, name]) => `${quoted ?? bare} ${name}`)
+  const found = listed.matchAll(/(?:"([^"]+)"|([0-9]+))(?: \. "([^"]+)")?/g)
+  return Array.from(found, ([, quoted, bare, name]) => `${quoted ?? bare}${name === undefined ? '' : ` ${name}`}`)
 }
 
 function sameSet(some: readonly string[], others: readonly string[]): boolean {
@@ -133,23 +162,21 @@ function sameSet(some: readonly string[], others: readonly string[]): boolean {
 }
 
 /** One transaction: no frame sees the table half made. */
-function whole({ marker, rules }: Wording, { open, shut }: Sides): string[] {
-  const chains = (Object.keys(HOOKS) as Hook[]).map(
-    (hook) => `  chain ${hook} { type filter hook ${hook} priority ${HOOKS[hook]}; ${rules[hook].join('; ')}; }`,
+function whole({ marker, rules, namesShut }: Wording, sides: Sides): string[] {
+  const chains = (Object.entries(rules(sides)) as [Hook, readonly string[]][]).map(
+    ([hook, lines]) => `  chain ${hook} { type filter hook ${hook} priority ${HOOKS[hook]}; ${lines.join('; ')}; }`,
   )
+  const open = Array.from(sides.open, ([ifindex, name]) => `${ifindex} . "${name}"`)
   return [
     `add table ${TABLE}`,
     `delete table ${TABLE}`,
     `table ${TABLE} {`,
     `  set guarded { type iface_index . ifname; ${elementsOf(open)} }`,
-    `  set shut { type iface_index . ifname; ${elementsOf(shut)} }`,
+    ...(namesShut ? [`  set shut { type iface_index; ${elementsOf([...sides.shut.keys()])} }`] : []),
     `  chain ${marker} { }`,
     ...chains,
     '}',
   ]
 }
 
-function elementsOf(ports: ReadonlyMap<number, string>): string {
-  const pairs = Array.from(ports, ([ifindex, name]) => (isSpelled(name) ? [`${ifindex} . "${name}"`] : [])).flat()
-  return pairs.length === 0 ? '' : `elements = { ${pairs.join(', ')} }`
-}
+const elementsOf = (all: readonly unknown[]): string => (all.length === 0 ? '' : `elements = { ${all.join(', ')} }`)

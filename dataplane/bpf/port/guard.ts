@@ -13,15 +13,12 @@ import type { Netlink } from '../../netlink/socket.ts'
 import type { Received } from '../../netlink/wire.ts'
 import { PORT_OVERLAY, PORT_UPLINK, WORK_BRIDGE } from '../../numbers.ts'
 import { type Gate, isSpelled } from './gate.ts'
-import { carriesNothing, type Guarded, sidesOf, Unguardable } from './guarded.ts'
+import { carriesNothing, type Guarded, legOf, sidesOf, Unguardable } from './guarded.ts'
 import type { PortLinks, Present } from './links.ts'
 import type { PortTable } from './ports.ts'
 
 /** Both bits: an overlay leads off the node, too. Unsigned. */
 const OVERLAY = (PORT_UPLINK | PORT_OVERLAY) >>> 0
-
-/** Nobody has it. */
-const NO_MAC = '00:00:00:00:00:00'
 
 export interface GuardParts {
   route: Netlink
@@ -34,7 +31,7 @@ export interface GuardParts {
   overlay(port: string): number | undefined
   /** Number of the net that a port is declared for; undefined when its net is claimed by the frames that come in. */
   netOf(port: string): number | undefined
-  /** br-work is this device by now; index 0 and no MAC while there is none. */
+  /** br-work is this device by now; index 0 and no MAC while there is none that is guarded. */
   own(leg: { ifindex: number; mac: string }): void
   /** Ports of these names came or went. */
   changed(names: readonly string[]): void
@@ -174,7 +171,7 @@ export class Guard {
   }
 
   async #bring(): Promise<void> {
-    const { links, gate, ports, changed, replaced } = this.#parts
+    const { links, gate, ports, own, changed, replaced } = this.#parts
     const present = await links.present()
     const devices = await listLinks(this.#parts.route)
     const wanted = this.#wanted(devices)
@@ -187,7 +184,8 @@ export class Guard {
     const stays = ({ ifindex, role }: Guarded) => !odd.has(ifindex) && (before.get(ifindex)?.role ?? role) === role
 
     // What does not stay as it is, is closed before its programs go.
-    const steady = [...wanted.values()].filter((it) => stand.has(it.ifindex) && stays(it))
+    const steady = [...wanted.values()].filter((it) => isSpelled(it.name) && stand.has(it.ifindex) && stays(it))
+    own(legOf(steady, devices))
     const whole = await gate.ensure(sidesOf(steady, wanted), nameOf)
     for (const ifindex of new Set([...before.keys(), ...present.places.map((it) => it.ifindex)])) {
       const now = wanted.get(ifindex)
@@ -213,7 +211,8 @@ export class Guard {
     }
     for (const [ifindex] of ports.entries()) if (!this.#guarded.has(ifindex)) ports.delete(ifindex)
     this.#byName = new Map([...this.#guarded.values()].map((device) => [device.name, device]))
-    await gate.ensure(sidesOf(refused.has(WORK_BRIDGE) ? [] : this.#guarded.values(), wanted), nameOf)
+    own(legOf(this.#guarded.values(), devices))
+    await gate.ensure(sidesOf(this.#guarded.values(), wanted), nameOf)
     this.#tell(refused)
     if (!whole && this.#settled) this.#mended.add('gate')
     this.#settled = true
@@ -252,7 +251,6 @@ export class Guard {
   #wanted(devices: readonly Link[]): Map<number, Guarded> {
     const bridge = devices.find(({ name, kind }) => name === WORK_BRIDGE && kind === 'bridge')
     this.#bridge = bridge?.index
-    this.#parts.own({ ifindex: bridge?.index ?? 0, mac: bridge?.mac ?? NO_MAC })
     if (bridge === undefined) return new Map()
     const { overlay } = this.#parts
     const uplinks = this.#parts.uplinks()

@@ -121,7 +121,8 @@ t.test('a gate that others have opened is shut again, and told', async (t) => {
   t.teardown(close)
   await driver.observe([])
   const changes = [
-    'insert rule bridge stratum prerouting accept',
+    'insert rule bridge stratum forward accept',
+    'add chain bridge stratum other { type filter hook prerouting priority -400; policy drop; }',
     'add rule bridge stratum forward counter',
     'flush chain bridge stratum output',
     'add table bridge stratum { flags dormant; }',

@@ -44,23 +44,27 @@ export function bridged(t: Scope, names: readonly string[]): Record<string, { ns
   )
 }
 
-/** What the agent asks the kernel by. */
+/** What the agent asks the kernel by, and the transactions that it had nft make. */
 export async function sockets() {
   const [route, nft] = [openNetlink(NETLINK_ROUTE), await openNft()]
+  const written: string[] = []
   const beside = {
-    run: async (lines: readonly string[]) => void (await nft.run(`${lines.join('\n')}\n`)),
+    async run(lines: readonly string[]) {
+      written.push(lines.join('\n'))
+      await nft.run(`${lines.join('\n')}\n`)
+    },
     list: (what: string) => nft.run(`list ${what}\n`),
   }
   const close = async () => {
     await route.close()
     await nft.close()
   }
-  return { route, nft: beside, close }
+  return { route, nft: beside, written, close }
 }
 
 /** The agent's part, and what went wrong outside any change. */
 export async function opened(t: Scope, root: string) {
-  const { close: end, ...asked } = await sockets()
+  const { close: end, written, ...asked } = await sockets()
   const problems: unknown[] = []
   const onProblem = (error: unknown) => void problems.push(error)
   const attaching = await attachingHere(t)
@@ -70,5 +74,5 @@ export async function opened(t: Scope, root: string) {
     await end()
   }
   const links = new PortLinks(attaching.of(portKind(programs.dir, programs.set)), programs.object)
-  return { driver, ports, problems, links, programs, close }
+  return { driver, ports, problems, links, programs, written, close }
 }

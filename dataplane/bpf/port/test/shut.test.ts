@@ -5,10 +5,11 @@ import { execFileSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import t from 'tap'
 import { frame, type Tap, tap } from '../../../../test/frames.ts'
-import { requireFeatures } from '../../../../test/kernel-features.ts'
+import { requireFeatures, whyLacking } from '../../../../test/kernel-features.ts'
 import { netns, requireRoot, type Scope } from '../../../../test/netns.ts'
 import { bpffs } from '../../test/support.ts'
 import { binding, net } from '../entries.ts'
+import { portMaps } from '../maps.ts'
 import { shutPorts } from '../shut.ts'
 import { bridged, opened, run, sockets } from './rig.ts'
 
@@ -87,14 +88,65 @@ t.test('while br-work itself cannot be guarded no port carries anything', async 
   if (!a || !b) throw new Error('no guests')
   tc('qdisc add dev br-work ingress')
   const other = beside(t)
-  const { driver, close } = await opened(t, bpffs(t))
+  const { driver, written, programs, close } = await opened(t, bpffs(t))
   t.teardown(close)
   await driver.observe([])
   t.notOk(await passes(a.tap, b.tap, other))
   t.match(driver.pending?.(), [{ reason: /^no port of br-work carries traffic, because br-work cannot be guarded: / }])
+  await driver.observe([])
+  t.notOk(
+    written.some((it) => /set guarded .*elements/.test(it)),
+    'also not for as long as it looks at them',
+  )
+  const leg = () => portMaps(programs.object).hosts.get(0)
+  t.match(leg(), { ifindex: 0 }, 'nor does a program redirect to it')
   tc('qdisc del dev br-work ingress')
   await driver.observe([])
   t.ok(await passes(a.tap, b.tap, other))
+  t.match(leg(), { ifindex: Number(run('-o link show dev br-work').split(':')[0]) })
+})
+
+t.test('a port that can neither be guarded nor be written by nft is shut as any', async (t) => {
+  const { a, b, c, d } = bridged(t, ['a', 'b', 'c', 'd'])
+  if (!a || !b || !c || !d) throw new Error('no guests')
+  for (const [name, other] of [
+    ['a', 'a+1'],
+    ['b', 'b*'],
+  ] as const) {
+    tc(`qdisc add dev ${name} ingress`)
+    run(`link set dev ${name} down`)
+    run(`link set dev ${name} name ${other}`)
+    run(`link set dev ${other} up`)
+  }
+  const { driver, written, close } = await opened(t, bpffs(t))
+  t.teardown(close)
+  await driver.observe([])
+  t.notOk(await passes(a.tap, b.tap, [c.tap, d.tap]))
+  const transactions = written.length
+  await driver.observe([])
+  t.equal(written.length, transactions, 'what stays is not written again')
+})
+
+t.test('frames ask for shut ports only while there are any', async (t) => {
+  const { a, b, c, d } = bridged(t, ['a', 'b', 'c', 'd'])
+  if (!a || !b || !c || !d) throw new Error('no guests')
+  const { driver, problems, close } = await opened(t, bpffs(t))
+  t.teardown(close)
+  const asks = () => execFileSync('nft', ['list', 'table', 'bridge', 'stratum'], { encoding: 'utf8' }).includes('@shut')
+  await driver.observe([])
+  t.notOk(asks())
+  run('link set dev a nomaster')
+  await driver.observe([])
+  tc('qdisc add dev a ingress')
+  run('link set dev a master br-work')
+  await driver.observe([])
+  t.equal(asks(), whyLacking('bridge_meta') !== undefined, 'where the kernel does not tell which bridge a port is on')
+  t.notOk(await passes(a.tap, b.tap, [c.tap, d.tap]))
+  run('link set dev a nomaster')
+  await driver.observe([])
+  t.notOk(asks())
+  t.same(await driver.observe([]), [], 'that is no drift')
+  t.equal(problems.length, 1)
 })
 
 t.test('a program that somebody takes off is put back at once, and told', async (t) => {
@@ -123,7 +175,7 @@ t.test('a node that cannot guard ports shuts them, but for those that an earlier
   if (!a || !b || !c || !d) throw new Error('no guests')
   const other = beside(t)
   const shut = async () => {
-    const { close, ...asked } = await sockets()
+    const { close, written: _, ...asked } = await sockets()
     const driver = shutPorts({ root, ...asked, why: 'the kernel has no programs', onProblem: () => {} })
     await driver.observe()
     return {
