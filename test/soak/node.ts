@@ -255,7 +255,7 @@ async function prepare(ok: Ok, machines: Machine[]): Promise<Effect[]> {
     { protocol: 'udp', dest_ip: VIP, dest_port: 80 },
     { protocol: 'tcp', dest_ip: VIP, dest_port: TCP_PORT },
     { protocol: 'tcp', dest_ip: VIP, dest_port: UNRULED_PORT },
-    // While bridge_netfilter is on, the default deny drops what backends on br-work answer (plugins/lb/README.md).
+    // While bridge_netfilter is on, the default deny drops what backends at open ports answer (plugins/lb/README.md).
     { protocol: 'tcp', source_ip: '10.20.0.10' },
     { protocol: 'udp', dest_ip: NODE, dest_port: 8000 },
     { protocol: 'udp', source_ip: '10.20.0.0/24', dest_ip: '10.20.0.0/24' },

@@ -216,7 +216,7 @@ export const keepTrace = (root: string): void => void mkdirSync(pinRoot(root), {
 function detailOf(size: number): string {
   const detail = `eBPF programs, virtual addresses: ${size}`
   if (!bridgedFramesMeetHooks()) return detail
-  return `${detail}; a default deny drops what backends on ${WORK_BRIDGE} answer (bridge_netfilter off ends that)`
+  return `${detail}; a default deny drops answers of backends at open ports of ${WORK_BRIDGE} (bridge_netfilter off ends that)`
 }
 
 /** As forwarding.ts: only ever switched on. */
