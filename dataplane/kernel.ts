@@ -30,7 +30,7 @@ import { openGeneration } from './nft/generation.ts'
 import { openNft } from './nft/session.ts'
 import type { Skeleton } from './nft/skeleton.ts'
 import { type Facility, joinDrivers, type Plane } from './plane.ts'
-import { NO_LEASES, openResponder } from './responder/driver.ts'
+import { NO_LEASES, openResponder, type ResponderDriver } from './responder/driver.ts'
 import { NO_SHAPING, openShaping } from './shaping/open.ts'
 
 export interface KernelOptions {
@@ -151,7 +151,7 @@ export async function openKernel(options: KernelOptions): Promise<Plane> {
     portFacility(port.facility, attaching),
     { ...balancer.facility, ...(balancing && { detail: balancers.detail() }) },
     shaping.facility,
-    { ...responder.facility, restarts: responder.value?.restarts() ?? 0 },
+    responderFacility(responder),
     { ...bgp.facility, restarts: bgp.value?.restarts() ?? 0 },
   ])
   const tracked = sockets ? openConnections(sockets.route, sockets.netfilter) : NO_CONNECTIONS
@@ -201,6 +201,15 @@ async function openJudges(
     return openBalancer({ root, route, attaching: attach.value, onProblem })
   })
   return { classifier, balancer }
+}
+
+/** Off also while its process, which could be started once, is lost. */
+function responderFacility({ facility, value }: { facility: Facility; value?: ResponderDriver }): Facility {
+  const problem = value?.problem()
+  const restarts = value?.restarts() ?? 0
+  return problem === undefined
+    ? { ...facility, restarts }
+    : { ...facility, restarts, available: false, detail: problem }
 }
 
 /** What an operator should know of the ports besides. */

@@ -1,11 +1,12 @@
 /**
  * The responder: answers DNS and DHCP from memory, and goes on doing so while no agent runs.
  *
- *   node responder/main.js <path of its control socket> [trial]
+ *   node responder/main.js <path of its control socket> [trial]   (a trial ends by itself)
  *
  * Started detached by the agent (dataplane/responder/session.ts), to which it says over the IPC channel once that it serves,
  * or why not. What it answers it is told over the control socket; it keeps nothing on disk.
  */
+import { access } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { closePrototype } from '../dataplane/prototype.ts'
 import { responderBuild } from '../dataplane/responder/build.ts'
@@ -16,17 +17,21 @@ import { openDns } from './dns/dns.ts'
 import { openHolding } from './holding.ts'
 import { openLeaseBuffer } from './leases.ts'
 import { dropPrivileges } from './privileges.ts'
+import { withoutRings } from './rings.ts'
 
 /** How often a listener that could not be opened is tried again. */
 const RETRY_MS = 2000
 /** So often in a row, before a process that nobody can find makes room for the one that can be found. */
 const ORPHAN_LOOKS = 3
+/** After which a trial ends whose agent has ended first. */
+const TRIAL_MS = 30_000
 
 let control: Control | undefined
 const tell = (document: FromResponder) => control?.tell(document)
 const problem = (error: unknown) => tell({ problem: error instanceof Error ? error.message : String(error) })
 
-async function main(path: string): Promise<void> {
+async function main(path: string, trial: boolean): Promise<void> {
+  withoutRings()
   closePrototype()
   const leases = openLeaseBuffer()
   const engines = {
@@ -50,7 +55,10 @@ async function main(path: string): Promise<void> {
   }
   // As root, so that only root can speak to it.
   control = await openControl({ path, build: responderBuild(), holding, leases, release, stop })
+  // libuv makes its threads now, and none later that would have what the first thread keeps.
+  await access('/')
   dropPrivileges(dirname(path))
+  if (trial) setTimeout(stop, TRIAL_MS)
   setInterval(() => void look(), RETRY_MS)
   let alone = 0
   async function look(): Promise<void> {
@@ -69,18 +77,9 @@ process.on('uncaughtException', problem)
 process.on('unhandledRejection', problem)
 for (const signal of ['SIGINT', 'SIGHUP', 'SIGPIPE'] as const) process.on(signal, () => {})
 
-/** Whether this process can be confined here. It parses nothing and opens nothing. */
-async function trial(path: string): Promise<void> {
-  closePrototype()
-  dropPrivileges(dirname(path))
-}
-
 const [, , where = '', what] = process.argv
-;(what === TRIAL ? trial(where) : main(where)).then(
-  () => {
-    say({ ready: true })
-    if (what === TRIAL) setImmediate(() => process.exit())
-  },
+main(where, what === TRIAL).then(
+  () => say({ ready: true }),
   (error: unknown) => {
     say({ failed: error instanceof Error ? error.message : String(error) })
     process.exitCode = 1

@@ -6,18 +6,22 @@
  * without which a socket is not told the marks of frames (SO_RCVMARK). The filter takes what else the latter is good for.
  *
  * The calls are libc's and not Node's: Node refuses setuid(2) where its libuv may use io_uring. Those that change ids are
- * carried out by libc on all threads, and so is the filter by the kernel, which sets no_new_privs with it.
+ * carried out by libc on all threads, and so is the filter by the kernel, which sets no_new_privs with it. Whether they did so
+ * is read from the kernel, thread by thread (threads.ts).
  */
 import { mkdtempSync, readFileSync, rmdirSync } from 'node:fs'
 import koffi, { type KoffiFunc } from 'koffi'
 import { KernelError } from '../dataplane/libc.ts'
 import { responderAccount } from './account.ts'
-import { systemCallFilter } from './seccomp.ts'
+import { RING_FILTER, systemCallFilter } from './seccomp.ts'
+import { openThreads } from './threads.ts'
 
 /** linux/capability.h */
 const CAPABILITY_VERSION_3 = 0x20080522
 const CAP_NET_BIND_SERVICE = 10
 const CAP_NET_RAW = 13
+/** What the first thread keeps. */
+const KEPT = (1 << CAP_NET_BIND_SERVICE) | (1 << CAP_NET_RAW)
 /** linux/prctl.h */
 const PR_SET_DUMPABLE = 4
 const PR_SET_KEEPCAPS = 8
@@ -31,10 +35,20 @@ export function dropPrivileges(folder: string): void {
   const calls = bindCalls()
   enterNowhere(folder)
   sure('no_new_privs', calls.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
-  if (process.getuid?.() === 0) becomeAccount(calls)
+  const asRoot = process.getuid?.() === 0
+  if (asRoot) becomeAccount(calls)
   // The keys of signed zones are in memory.
   sure('PR_SET_DUMPABLE', calls.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0))
+  const threads = openThreads()
   confine(calls)
+  threads.sure(asRoot ? KEPT : undefined)
+}
+
+/** Refuses io_urings to this thread, and to the program that it becomes next. */
+export function refuseRings(): void {
+  const calls = bindCalls()
+  sure('no_new_privs', calls.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+  install(calls, RING_FILTER, 0)
 }
 
 /** The filter alone, for tests. */
@@ -42,13 +56,16 @@ export function confine(calls: Calls = bindCalls()): void {
   sure('no_new_privs', calls.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
   const { arch } = process
   if (arch !== 'x64' && arch !== 'arm64') throw new Error(`no filter of system calls is made for ${arch}`)
-  const filter = systemCallFilter(arch, process.pid)
+  install(calls, systemCallFilter(arch, process.pid), SECCOMP_FILTER_FLAG_TSYNC)
+}
+
+function install(calls: Calls, filter: Buffer, flags: number): void {
   // struct sock_fprog
   const program = Buffer.alloc(16)
   program.writeUInt16LE(filter.length / 8)
   program.writeBigUInt64LE(koffi.address(filter), 8)
-  const number = arch === 'x64' ? 317 : 277
-  const result = calls.syscall(number, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, program)
+  const number = process.arch === 'x64' ? 317 : 277
+  const result = calls.syscall(number, SECCOMP_SET_MODE_FILTER, flags, program)
   if (result > 0) throw new Error(`seccomp: thread ${result} cannot be confined`)
   sure('seccomp', Number(result))
 }
@@ -84,11 +101,10 @@ function becomeAccount(calls: Calls): void {
   sure('PR_SET_KEEPCAPS', calls.prctl(PR_SET_KEEPCAPS, 0, 0, 0, 0))
   const header = Buffer.alloc(8)
   header.writeUInt32LE(CAPABILITY_VERSION_3, 0)
-  const kept = (1 << CAP_NET_BIND_SERVICE) | (1 << CAP_NET_RAW)
   // struct __user_cap_data_struct twice: effective, permitted, inheritable of the lower and the upper 32.
   const data = Buffer.alloc(24)
-  data.writeUInt32LE(kept, 0)
-  data.writeUInt32LE(kept, 4)
+  data.writeUInt32LE(KEPT, 0)
+  data.writeUInt32LE(KEPT, 4)
   sure('capset', calls.capset(header, data))
 }
 

@@ -137,6 +137,16 @@ type Instruction = readonly [code: number, k: number, ifTrue?: number, ifFalse?:
 const allow: Instruction = [RETURN, RET_ALLOW]
 const refuse = (errno: number): Instruction => [RETURN, RET_ERRNO | errno]
 
+/** io_uring_setup, io_uring_enter, io_uring_register: the same on every architecture. */
+const RINGS = [425, 426, 427] as const
+/** Says that the kernel has no io_uring, and allows all else. It guards nothing: it has libuv take another way. */
+export const RING_FILTER = encoded([
+  [LOAD, AT.number],
+  ...RINGS.map((number, n): Instruction => [JUMP_EQUAL, number, RINGS.length - 1 - n, n === RINGS.length - 1 ? 1 : 0]),
+  refuse(ENOSYS),
+  allow,
+])
+
 /** `struct sock_filter`s of 8 bytes each, for this architecture. */
 export function systemCallFilter(architecture: Architecture, pid: number): Buffer {
   const at = architecture === 'x64' ? 0 : 1

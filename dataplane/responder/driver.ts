@@ -9,7 +9,8 @@ import { stepwise } from '../slices.ts'
 import { responderBuild } from './build.ts'
 import { isListener, isResponder, RESPONDER_KINDS, type ResponderEntry } from './entries.ts'
 import { type LeaseNews, openSum, PORTION, type ResponderPassage } from './protocol.ts'
-import { findResponder, type Session, type SessionEvents, startResponder, tryResponder } from './session.ts'
+import { findResponder, type Session, type SessionEvents, startResponder } from './session.ts'
+import { tryResponder } from './trial.ts'
 
 /** A process that ends this soon after its start, again and again, is started anew later and later. */
 const YOUNG_MS = 10_000
@@ -36,6 +37,8 @@ export interface ResponderDriver extends Driver {
   readonly leases: Leases
   /** Process id while it runs. */
   pid(): number | undefined
+  /** Why nothing is answered now; undefined while it runs, or need not. */
+  problem(): string | undefined
   /** How often it was started anew after it had ended by itself. */
   restarts(): number
 }
@@ -60,6 +63,7 @@ export async function openResponder(options: ResponderOptions): Promise<Responde
   let waiting: Pending[] = []
   /** What the last observation saw is there no more. */
   let lost = false
+  let down: string | undefined
   let [startedAt, early, restarts] = [0, 0, 0]
   let [again, rest]: (NodeJS.Timeout | undefined)[] = []
   let listener: LeaseListener | undefined
@@ -100,7 +104,8 @@ export async function openResponder(options: ResponderOptions): Promise<Responde
     restarts++
     early = performance.now() - startedAt < YOUNG_MS ? early + 1 : 0
     const pause = early < 2 ? 0 : Math.min(MAX_PAUSE_MS, 250 * 2 ** early)
-    onProblem(new Error(`the responder ended by itself; it is started anew ${pause ? `in ${pause} ms` : 'at once'}`))
+    down = `the responder ended by itself; it is started anew ${pause ? `in ${pause} ms` : 'at once'}`
+    onProblem(new Error(down))
     again = setTimeout(onLoss, pause)
   }
 
@@ -137,7 +142,11 @@ export async function openResponder(options: ResponderOptions): Promise<Responde
     const there = former ? undefined : await opened((events) => findResponder(path, events))
     if (there) await end(there)
     startedAt = performance.now()
-    session = await opened((events) => startResponder(path, events))
+    session = await opened((events) => startResponder(path, events)).catch((error: Error) => {
+      down = error.message
+      throw error
+    })
+    down = undefined
     session.watch()
     return session
   }
@@ -161,10 +170,11 @@ export async function openResponder(options: ResponderOptions): Promise<Responde
   }
 
   async function observe(desired: readonly Entry[] = []): Promise<Entry[]> {
+    const mine = desired.filter(isResponder)
+    if (lost && mine.length === 0) down = undefined
     lost = false
     if (session === undefined) return []
     try {
-      const mine = desired.filter(isResponder)
       const { digest } = await session.ask({ do: 'digest' })
       return digest === (await stepwise(digestOf(mine))) ? mine : await everything(session)
     } catch (error) {
@@ -207,6 +217,7 @@ export async function openResponder(options: ResponderOptions): Promise<Responde
       },
     },
     pid: () => session?.pid,
+    problem: () => down,
     restarts: () => restarts,
     async close() {
       clearTimeout(again)

@@ -8,7 +8,7 @@ import { hash } from 'node:crypto'
 import type { ResponderEntry } from './entries.ts'
 import { responderFingerprint } from './entries.ts'
 
-/** Argument behind the path: confine yourself, and end. */
+/** Argument behind the path: end soon, also when nobody says so. */
 export const TRIAL = 'trial'
 
 export interface ResponderPassage {

@@ -1,5 +1,6 @@
 /** The agent's end of the responder's control socket: finds the process, starts it, and asks it one thing after another. */
 import { type ChildProcess, fork } from 'node:child_process'
+import { once } from 'node:events'
 import { connect as connectTo, type Socket } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import { GroundLost, KernelRefusal, UncertainOutcome } from '../plane.ts'
@@ -7,15 +8,7 @@ import { signOf, watchHealth, whyHung } from './health.ts'
 import { heard, openSieve } from './heard.ts'
 import { readLines, writeLine } from './lines.ts'
 import { listenerOf } from './peer.ts'
-import {
-  type Acknowledgement,
-  type Answer,
-  type LeaseNews,
-  type Reply,
-  type Request,
-  TRIAL,
-  type Waiting,
-} from './protocol.ts'
+import type { Acknowledgement, Answer, LeaseNews, Reply, Request, TRIAL, Waiting } from './protocol.ts'
 
 /** A healthy one is there in 0.3 s. */
 const START_MS = 15_000
@@ -28,6 +21,11 @@ const RESTORE_MS = 60_000
 const LISTENING_MS = 250
 /** One that is killed is gone in a moment. */
 const DEATH_MS = 1000
+
+interface Waiter {
+  resolve(reply: Reply): void
+  reject(error: Error): void
+}
 
 type Question = Request extends infer R ? (R extends Request ? Omit<R, 'id'> : never) : never
 
@@ -85,21 +83,23 @@ const SETPRIV = '/usr/bin/setpriv'
 const UNTIL_IT_SERVES = '-all,+net_bind_service,+net_raw,+setuid,+setgid'
 const CONFINED = [`--inh-caps=${UNTIL_IT_SERVES}`, SETPRIV, '--no-new-privs', '--bounding-set=-all']
 
-/** Starts a responder that outlives this process. Rejects with a sentence for the operator. */
-export async function startResponder(path: string, events: SessionEvents): Promise<Session> {
-  await serving(launch([path]))
+/** Starts a responder that outlives this process, or a trial. Rejects with a sentence for the operator. */
+export async function startResponder(path: string, events: SessionEvents, ...how: (typeof TRIAL)[]): Promise<Session> {
+  const child = launch([path, ...how])
+  await serving(child)
   const session = await findResponder(path, events)
-  if (session === undefined) throw new KernelRefusal('the responder ended as soon as it had started')
+  if (session === undefined) throw cannotStart(`it ended as soon as it had started (${await howItEnded(child)})`)
   return session
 }
 
-/**
- * Starts a process that confines itself as a responder at `path` would, opens no socket and ends. Rejects with a sentence for the
- * operator where it cannot; one that is only slow proves nothing.
- */
-export async function tryResponder(path: string): Promise<void> {
-  const child = launch([path, TRIAL])
-  await Promise.race([serving(child), delay(START_MS, undefined, { ref: false })])
+/** Nothing that it should hold is in force then. */
+const cannotStart = (why: string) => new GroundLost(`the responder cannot be started: ${why}`)
+
+/** The connection may tell of its end first. */
+async function howItEnded(child: ChildProcess): Promise<string | number> {
+  const hasEnded = () => child.signalCode ?? child.exitCode
+  if (hasEnded() === null) await Promise.race([once(child, 'exit'), delay(DEATH_MS)])
+  return hasEnded() ?? 'or does not greet'
 }
 
 const isRoot = (): boolean => process.getuid?.() === 0
@@ -117,7 +117,7 @@ function launch(args: readonly string[]): ChildProcess {
 
 async function serving(child: ChildProcess): Promise<void> {
   await new Promise<void>((resolve, reject) => {
-    const failed = (why: string) => reject(new KernelRefusal(`the responder cannot be started: ${why}`))
+    const failed = (why: string) => reject(cannotStart(why))
     const timer = setTimeout(() => {
       child.kill('SIGKILL')
       failed(`it is not ready after ${START_MS / 1000} s`)
@@ -138,12 +138,13 @@ async function serving(child: ChildProcess): Promise<void> {
 }
 
 function greeted(socket: Socket, events: SessionEvents): Promise<Session> {
-  const waiting = new Map<number, { resolve(reply: Reply): void; reject(error: Error): void }>()
+  const waiting = new Map<number, Waiter>()
   let next = 1
   let closed = false
   let unwatch = () => {}
   /** Why it was ended; then it holds nothing any more. */
   let ended: string | undefined
+  let isGone = async () => false
 
   /** One that hangs would keep the sockets from its successor. `started`: of the process that was greeted. */
   function giveUp(pid: number, started: string | undefined, why: string): void {
@@ -158,6 +159,17 @@ function greeted(socket: Socket, events: SessionEvents): Promise<Session> {
     setTimeout(() => socket.destroy(), DEATH_MS).unref()
   }
 
+  /** What is not known of a process that lives is known of one that has ended: it holds nothing. */
+  async function lost(questions: readonly Waiter[]): Promise<void> {
+    if (questions.length === 0) return
+    const gone = ended !== undefined || (await isGone())
+    for (const { reject: refuse } of questions) {
+      if (!gone) refuse(new UncertainOutcome('the responder ended before it answered'))
+      else
+        refuse(new GroundLost(ended ? `the responder was ended: ${ended}` : 'the responder ended before it answered'))
+    }
+  }
+
   function answered(answer: Answer): void {
     const asked = waiting.get(answer.id)
     waiting.delete(answer.id)
@@ -170,6 +182,7 @@ function greeted(socket: Socket, events: SessionEvents): Promise<Session> {
     // As the kernel tells it: who says another's number would have that one killed.
     const pid = listenerOf(socket)
     const started = signOf(pid)?.started
+    isGone = () => hasEnded(pid, started)
     const ask = (question: Question): Promise<Reply> => {
       const id = next++
       const patience = question.do === 'commit' && question.patient ? RESTORE_MS : CHANGE_MS
@@ -217,12 +230,10 @@ function greeted(socket: Socket, events: SessionEvents): Promise<Session> {
       clearTimeout(patience)
       unwatch()
       if (!greeting) return reject(new KernelRefusal('the responder does not answer'))
-      for (const { reject: refuse } of waiting.values()) {
-        if (ended === undefined) refuse(new UncertainOutcome('the responder ended before it answered'))
-        else refuse(new GroundLost(`the responder was ended: ${ended}`))
-      }
+      const questions = [...waiting.values()]
       waiting.clear()
       if (!closed) events.onLost()
+      void lost(questions)
     })
     const problem = openSieve(events.onProblem)
     readLines(socket, (document) => {
@@ -248,4 +259,13 @@ function afterListening(ms: number, then: () => void): () => void {
     timer = setTimeout(then, LISTENING_MS)
   }, ms)
   return () => clearTimeout(timer)
+}
+
+/** Whether the process ends in a moment: the kernel closes its connections first. */
+async function hasEnded(pid: number, started: string | undefined): Promise<boolean> {
+  for (const since = performance.now(); performance.now() - since < DEATH_MS; await delay(10)) {
+    const now = signOf(pid)
+    if (now === undefined || now.started !== started || /[ZX]/.test(now.state)) return started !== undefined
+  }
+  return false
 }

@@ -15,8 +15,10 @@ async function confined(body: string): Promise<unknown> {
     import * as net from 'node:net'
     import * as crypto from 'node:crypto'
     import { confine } from ${here('../privileges.js')}
+    import { withoutRings } from ${here('../rings.js')}
     import { bindSocket } from ${here('../socket.js')}
     import { close, deviceIndex, setOption } from ${here('../../dataplane/libc.js')}
+    withoutRings()
     const syscall = koffi.load(null).func('long syscall(long n, long a, long b, long c, long d, long e)')
     const call = (n, ...args) => {
       const result = Number(syscall(n, ...args, ...Array(5 - args.length).fill(0)))

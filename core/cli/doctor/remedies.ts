@@ -18,7 +18,11 @@ const BY_REASON: readonly Remedy[] = [
   { when: /no account stratum-responder/, remedy: 'systemd-sysusers makes the account; then restart stratumd' },
   { when: /setpriv/, remedy: 'apt-get install util-linux, of which setpriv is a part; then restart stratumd' },
   {
-    when: /responder.*(EPERM|EACCES|refused)/,
+    when: /responder (ended by itself|cannot be started: it ended)/,
+    remedy: 'journalctl -u stratumd tells when and why; dmesg tells whether the kernel ended it for want of memory',
+  },
+  {
+    when: /responder.*(EPERM|EACCES|refused|not given up)/,
     remedy:
       'run stratumd as root with CAP_SETUID, CAP_SETGID, CAP_SETPCAP, CAP_NET_RAW and CAP_NET_BIND_SERVICE; then restart it',
   },
@@ -38,9 +42,12 @@ const BY_FACILITY: Readonly<Record<string, string>> = {
   balancer: 'a kernel from 6.6 on and the classifier; until then nft balances',
   shaping: 'what the programs on the ports of br-work need (see port), CONFIG_NET_SCH_HTB and CONFIG_NET_SCH_FIFO',
   responder:
-    'correct what is told, then restart stratumd: it tries at its start whether the process that answers DNS and DHCP can be confined',
+    'correct what is told, then restart stratumd: it tries at its start whether the process that answers DNS and DHCP works',
   bgp: 'apt-get install frr',
 }
+
+/** Trouble that is a facility's has the remedy of that. */
+const OF_RESPONDER = BY_REASON.filter(({ when }) => /responder|setpriv/.test(when.source))
 
 const BY_TROUBLE: readonly Remedy[] = [
   { when: /somebody/, remedy: "stratumctl events tail --since 0 --types 'agent.drift'" },
@@ -57,7 +64,8 @@ const BY_TROUBLE: readonly Remedy[] = [
 
 /** What to do about something that makes the agent `degraded`. */
 export const remedyForTrouble = (what: string): string =>
-  BY_TROUBLE.find(({ when }) => when.test(what))?.remedy ?? 'journalctl -u stratumd tells since when and why'
+  [...BY_TROUBLE, ...OF_RESPONDER].find(({ when }) => when.test(what))?.remedy ??
+  'journalctl -u stratumd tells since when and why'
 
 /** What a data plane can have. */
 export const FACILITIES: readonly string[] = Object.keys(BY_FACILITY)

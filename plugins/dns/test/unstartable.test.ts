@@ -1,6 +1,7 @@
-/** A node on which no responder can be confined: nothing is told to be served, and everybody is told why. */
+/** A node on which no responder works: nothing is told to be served, and everybody is told why. */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import { ofServices, type Told } from '../../../core/cli/doctor/agent.ts'
 import { MAIN, startAgent } from '../../../test/agent.ts'
@@ -21,6 +22,7 @@ function spoiledAgent(spoil: string): string {
   return file
 }
 
+const CONTROL = fileURLToPath(import.meta.resolve('../../../responder/control.js'))
 const everyUser = Array.from({ length: 14 }, (_, n) => `u${n}:x:${65_520 + n}:${65_520 + n}::/:/bin/false`)
 
 for (const [name, spoil, reason, remedy] of [
@@ -35,6 +37,12 @@ for (const [name, spoil, reason, remedy] of [
     `printf 'root:x:0:0::/:/bin/sh\\n${everyUser.join('\\n')}\\n' > "$STRATUM_RUN_DIR/passwd" && mount --bind "$STRATUM_RUN_DIR/passwd" /etc/passwd`,
     /the responder cannot be started: there is no account stratum-responder/,
     /systemd-sysusers/,
+  ],
+  [
+    'it is ended by what it does once it serves',
+    `sed 's/function serve(socket) {/&process.abort();/' ${CONTROL} > "$STRATUM_RUN_DIR/control.js" && mount --bind "$STRATUM_RUN_DIR/control.js" ${CONTROL}`,
+    /the responder cannot be started: it ended as soon as it had started \(SIGABRT\)/,
+    /journalctl -u stratumd/,
   ],
 ] as const) {
   t.test(`where ${name}, DNS and DHCP are off and say so`, async (t) => {
