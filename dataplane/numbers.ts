@@ -77,6 +77,8 @@ export const SETTING_MACBIND = 0
 export const SETTING_LOCK = 1
 /** 1 while nothing of an open port reaches the node. */
 export const SETTING_CLOSED = 2
+/** 1 while `peers` has rows, so that nobody else pays for looking there. */
+export const SETTING_PEERS = 3
 export const SETTING_ROWS = 4
 
 /** Flag of a net whose tenant is blocked. */

@@ -74,6 +74,7 @@ export function portMaps(object: BpfObject) {
     far: object.map('far', endpointKey, u32),
     peers: object.map('peers', mac, u32),
     outside: object.map('outside', mac, outsideRow),
+    outsideBits: object.map('outside_bits', u32, u32),
     hosts: object.map('hosts', u32, hostRow),
     macbinds: object.map('macbinds', mac, macbindRow),
     locks: object.map('locks', u32, u32),

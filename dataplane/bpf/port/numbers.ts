@@ -22,6 +22,8 @@ export const BINDINGS_NAME_PORTS = 2
 export const OUTSIDE_TIMES = 3
 export const OUTSIDE_SECONDS = 30
 export const OUTSIDE_ROWS = 16_384
+/** Bits by which most other MACs are told from those: 2 to the power of it. */
+export const OUTSIDE_BITS = 16
 /** MACs of peers of overlays. */
 export const PEER_ROWS = 65_536
 

@@ -10,6 +10,7 @@ import {
   SETTING_CLOSED,
   SETTING_LOCK,
   SETTING_MACBIND,
+  SETTING_PEERS,
   STAMP_ROUTED,
   TENANT_BLOCKED,
   VLAN_LOCKED,
@@ -125,7 +126,7 @@ export function wishesOf(entry: PortEntry, around: Surroundings): Wishes {
       return ofTenantNet(entry)
     case 'peer': {
       const ifindex = around.overlay(entry.link)
-      return ifindex === undefined ? {} : { peers: [[entry.mac, ifindex]] }
+      return ifindex === undefined ? {} : { peers: [[entry.mac, ifindex]], settings: [[SETTING_PEERS, 1]] }
     }
     case 'closing':
       return { settings: [[SETTING_CLOSED, 1]] }

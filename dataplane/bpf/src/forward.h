@@ -39,8 +39,11 @@ static __always_inline __u32 own_leg(struct __sk_buff *skb, const struct frame *
 /* Verdict for a frame of no net: to the overlay of a peer that has the destination, or to the bridge. */
 static __always_inline int forward_open(struct __sk_buff *skb, const struct frame *f)
 {
-	__u32 *overlay = bpf_map_lookup_elem(&peers, &f->destination), to, net, kind;
+	__u32 *overlay, to, net, kind;
 
+	if (!setting(STRATUM_SETTING_PEERS))
+		return PASS;
+	overlay = bpf_map_lookup_elem(&peers, &f->destination);
 	if (!overlay)
 		return PASS;
 	to = *overlay;

@@ -24,6 +24,35 @@ struct {
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } outside SEC(".maps");
 
+/*
+ * Program: a bit for the MACs that were heard often enough, some of others by chance. None is taken back: a look-up in
+ * `outside` that finds nothing is all that it costs. Every frame of an open port would pay for that look-up otherwise.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1 << (STRATUM_OUTSIDE_BITS - 5));
+	__type(key, __u32);
+	__type(value, __u32);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} outside_bits SEC(".maps");
+
+/* The word of a MAC, and its bit there. */
+static __always_inline __u32 *outside_word(__u64 mac, __u32 *bit)
+{
+	__u32 hash = (__u32)(mac ^ mac >> 24) * 2654435761u >> (32 - STRATUM_OUTSIDE_BITS), at = hash >> 5;
+
+	*bit = 1u << (hash & 31);
+	return bpf_map_lookup_elem(&outside_bits, &at);
+}
+
+static __always_inline void mark_outside(__u64 mac)
+{
+	__u32 bit, *word = outside_word(mac, &bit);
+
+	if (word && !(*(volatile __u32 *)word & bit))
+		__sync_fetch_and_or(word, bit);
+}
+
 /* Nanoseconds since then. Signed: another CPU may have written it just now. */
 static __always_inline __s64 since(const struct outside *row, __u64 now)
 {
@@ -44,6 +73,8 @@ static __always_inline void heard_outside(__u64 mac)
 		return;
 	row->times = silent > (__s64)(STRATUM_OUTSIDE_SECONDS * SECOND) ? 1 : row->times + 1;
 	*(volatile __u64 *)&row->heard = first.heard;
+	if (row->times >= STRATUM_OUTSIDE_TIMES)
+		mark_outside(mac);
 }
 
 /* A binding names this very port. */
@@ -57,8 +88,12 @@ static __always_inline int is_named_here(struct __sk_buff *skb, const struct fra
 /* 0 or the reason against the source MAC of a frame that comes in by an open port, or by the overlay of such. */
 static __always_inline __u32 judge_outside(struct __sk_buff *skb, const struct frame *f)
 {
-	struct outside *row = bpf_map_lookup_elem(&outside, &f->source);
+	__u32 bit, *word = outside_word(f->source, &bit);
+	struct outside *row;
 
+	if (!word || !(*(volatile __u32 *)word & bit))
+		return 0;
+	row = bpf_map_lookup_elem(&outside, &f->source);
 	if (!row || row->times < STRATUM_OUTSIDE_TIMES)
 		return 0;
 	if (since(row, bpf_ktime_get_ns()) > (__s64)(STRATUM_OUTSIDE_SECONDS * SECOND))

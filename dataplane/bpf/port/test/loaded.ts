@@ -7,6 +7,7 @@ import {
   SETTING_CLOSED,
   SETTING_LOCK,
   SETTING_MACBIND,
+  SETTING_PEERS,
   SLOT_LINK,
   SLOT_WORD_BITS,
   STAMP_ROUTED,
@@ -19,7 +20,7 @@ import { type BpfObject, openObject } from '../../object.ts'
 import { bpffs } from '../../test/support.ts'
 import type { EndpointKey, LinkKey } from '../layout.ts'
 import { PORT_OBJECT, type PortMaps, portMaps } from '../maps.ts'
-import { BINDINGS_EXIST, BINDINGS_NAME_PORTS } from '../numbers.ts'
+import { BINDINGS_EXIST, BINDINGS_NAME_PORTS, OUTSIDE_BITS, OUTSIDE_TIMES } from '../numbers.ts'
 import { PortTable } from '../ports.ts'
 import { type ReasonName, reasonName } from '../reason.ts'
 import { SlotTable } from '../slot_table.ts'
@@ -137,8 +138,13 @@ function fill(maps: PortMaps, { slots, ports, began }: Memory, world: World): ()
   for (const [net, row] of world.nets) put(maps.nets, net, row)
   for (const [key, ifindex] of world.far) put(maps.far, endpointOf(key), ifindex)
   for (const [mac, ifindex] of world.peers) put(maps.peers, mac, ifindex)
-  for (const [one, { recent, times }] of world.outside)
+  maps.settings.set(SETTING_PEERS, Number(world.peers.size > 0))
+  for (const [one, { recent, times }] of world.outside) {
     put(maps.outside, one, { heard: recent ? process.hrtime.bigint() : 1n, times })
+    if (times < OUTSIDE_TIMES) continue
+    const [at, bit] = outsideBit(one)
+    maps.outsideBits.set(at, ((maps.outsideBits.get(at) ?? 0) | bit) >>> 0)
+  }
   maps.settings.set(SETTING_CLOSED, Number(world.closed))
   for (const [mac, row] of world.macbinds) put(maps.macbinds, mac, row)
   for (const [ifindex, lock] of world.locks) if (ifindex !== 0) put(maps.locks, ifindex, lock)
@@ -245,4 +251,12 @@ function sorted<K, V>(map: Map<K, V>): Map<K, V> {
 function endpointOf(key: string): EndpointKey {
   const [net, mac] = split(key)
   return { net, mac }
+}
+
+/** As `outside_word` of bpf/src/outside.h: number of the word, and its bit. */
+export function outsideBit(one: string): [at: number, bit: number] {
+  const bytes = Buffer.from(one.replaceAll(':', ''), 'hex')
+  const folded = (bytes.readUInt32LE(0) ^ bytes.readUIntLE(3, 3)) >>> 0
+  const hash = Math.imul(folded, 2_654_435_761) >>> (32 - OUTSIDE_BITS)
+  return [hash >>> 5, (1 << (hash & 31)) >>> 0]
 }

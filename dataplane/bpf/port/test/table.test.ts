@@ -15,13 +15,13 @@ import { LLC } from './rows/llc.ts'
 import { MACBINDS } from './rows/macbinds.ts'
 import { OPEN_UP, OUTSIDE, PEERS } from './rows/open.ts'
 import { OVERLAY_IN, OVERLAY_OUT } from './rows/overlays.ts'
-import type { Row } from './rows/row.ts'
+import { datagram, type Row } from './rows/row.ts'
 import { TENANTS } from './rows/tenants.ts'
 import { UPLINK_IN, UPLINK_OUT } from './rows/uplinks.ts'
 import { VLANS } from './rows/vlans.ts'
 import { WAYS } from './rows/ways.ts'
 import { stage } from './stage.ts'
-import { world } from './world.ts'
+import { IP, MAC, PORT, world } from './world.ts'
 
 const TABLES: Readonly<Record<string, readonly Row[]>> = {
   'MACs, addresses and ports (net-27)': BINDINGS,
@@ -70,3 +70,14 @@ for (const [name, rows] of Object.entries(TABLES)) {
     }
   })
 }
+
+t.test('a MAC that is heard behind an uplink in a third second is refused at open ports from then on', async (t) => {
+  const play = await stage(t)
+  const nobody = { data: datagram(MAC.nobody, MAC.o2, IP.o1, IP.o2), mark: 0 } as const
+  const fromOpen = { ...nobody, hook: 'port_in', ifindex: PORT.o1 } as const
+  play.set(world())
+  play.maps.outside.set(MAC.nobody, { heard: process.hrtime.bigint() - 2_000_000_000n, times: 2 })
+  t.equal((await play.run(fromOpen)).verdict, 'pass')
+  await play.run({ ...nobody, hook: 'uplink_in', ifindex: PORT.uplink })
+  t.match(await play.run(fromOpen), { verdict: 'drop', reasons: ['outside_mac'] })
+})
