@@ -17,17 +17,31 @@ const NOT_OF_BUILD = /(^|\/)test\/|\.map$|\.h$|\.fake\.js$/
 /** Of modules: declarations, tests, and binaries for another libc. */
 const NOT_OF_MODULES =
   /\.(d\.[cm]?ts|ts|map|flow|md|markdown|c|cc|cpp|h|hh|hpp|o|a|sh|html|css|gyp|gypi|mk|d|tsbuildinfo)$|^musl_[^/]+\/|(^|\/)(\.|eslint\.config)|(^|\/)(test|tests|__tests__|benchmarks?|examples?|docs|\.github)\//
-/** Of those that were compiled when they were installed: sources and intermediate files. */
-const NOT_OF_NATIVE = /^(deps|src)\/|^build\/(?!Release\/(?!test_)[^/]+\.node$)/
+/** Of native ones: sources, intermediate files, and binaries for other machines. */
+const NOT_OF_NATIVE = new RegExp(
+  `^(deps|src)/|^build/(?!Release/(?!test_)[^/]+\\.node$)|^prebuilds/(?!linux-${process.arch}\\.node$)`,
+)
 /** Needed to install other modules, never at run time. */
 const INSTALLERS: ReadonlySet<string> = new Set([
   'prebuild-install',
+  'node-addon-api',
   'node-gyp',
   '@types/node',
   '@types/better-sqlite3',
 ])
 
 export const HOME = 'usr/lib/stratum-node'
+
+/** SQLite for Node 20 (core/state/sqlite.ts). */
+const OLD_SQLITE = 'better-sqlite3-12'
+/** What a binary for Node 20 exports: it fits no other. */
+const OF_NODE_20 = 'node_register_module_v115'
+
+/** Whether the checkout has SQLite for Node 20; one that another Node installed has not. */
+export function hasOldSqlite(root: string): boolean {
+  const binary = join(root, 'node_modules', OLD_SQLITE, 'build/Release/better_sqlite3.node')
+  return existsSync(binary) && readFileSync(binary).includes(OF_NODE_20)
+}
 
 interface Manifest {
   name: string
@@ -47,8 +61,11 @@ export interface Module {
   license: string
 }
 
-/** The modules that the agent loads, and those that they load, by folder. @throws Error when one is not installed */
-export function productionModules(root: string): Module[] {
+/**
+ * The modules that the agent loads, and those that they load, by folder; SQLite for Node 20 on demand.
+ * @throws Error when one is not installed
+ */
+export function productionModules(root: string, withOldSqlite: boolean): Module[] {
   const found = new Map<string, Module>()
   const visit = (folder: string, isRoot: boolean): void => {
     const manifest = readManifest(join(root, folder))
@@ -59,7 +76,7 @@ export function productionModules(root: string): Module[] {
     }
     const { dependencies = {}, optionalDependencies = {}, peerDependencies = {}, peerDependenciesMeta = {} } = manifest
     for (const name of Object.keys({ ...dependencies, ...optionalDependencies, ...peerDependencies })) {
-      if (INSTALLERS.has(name)) continue
+      if (INSTALLERS.has(name) || (name === OLD_SQLITE && !withOldSqlite)) continue
       const at = resolve(root, folder, name)
       if (at !== undefined) visit(at, false)
       else if (name in dependencies && !(name in optionalDependencies) && !peerDependenciesMeta[name]?.optional) {

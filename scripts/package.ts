@@ -2,28 +2,28 @@
  * `npm run package [-- --with-node] [--out DIR] [--level 0..9]`: the Debian package of a built checkout, with all modules and compiled
  * programs, so that the node needs no compiler and no registry. Prints the path of the file.
  *
- * The SQLite binary fits one major version of Node, that of the Node that runs this: the package depends on it, or brings
- * it along (`--with-node`) for nodes whose distribution has none. The same checkout gives the same bytes; their time is
+ * It runs on every Node that package.json allows, on Node 20 if SQLite for that is in the checkout, or brings the newest along
+ * (`--with-node`, fetched by npm) for nodes whose distribution has none. The same checkout gives the same bytes; their time is
  * SOURCE_DATE_EPOCH, else that of the last commit.
  */
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import {
-  chmodSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  realpathSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { gzipSync } from 'node:zlib'
-import { files, HOME, type Module, type Placed, productionModules, programFiles, sharedFiles } from './package-tree.ts'
+import { fetchNode, NEWEST, nodeLines, nodeVersion } from './nodes.ts'
+import {
+  files,
+  HOME,
+  hasOldSqlite,
+  type Module,
+  type Placed,
+  productionModules,
+  programFiles,
+  sharedFiles,
+} from './package-tree.ts'
 
 const ROOT = join(import.meta.dirname, '..', '..')
 const NAME = 'stratum-node'
@@ -45,7 +45,7 @@ const OBJECTS = ['port', 'lb', 'firewall'].map((name) => `build/dataplane/bpf/sr
 
 const text = (path: string) => readFileSync(join(ROOT, path), 'utf8')
 const template = (name: string) => text(`templates/package/${name}`)
-const manifest: { version: string; description: string } = JSON.parse(text('package.json'))
+const manifest: { version: string; description: string; engines: { node: string } } = JSON.parse(text('package.json'))
 
 interface Options {
   withNode: boolean
@@ -79,12 +79,13 @@ function main(): void {
 function build(stage: string, { withNode, out, level }: Options): string {
   const architecture = ARCHITECTURES[process.arch]
   if (architecture === undefined) throw new Error(`no package for ${process.arch}: amd64 and arm64 only`)
-  const modules = productionModules(ROOT)
+  const withOldSqlite = !withNode && hasOldSqlite(ROOT)
+  const modules = productionModules(ROOT, withOldSqlite)
   const shared = sharedFiles(ROOT)
   for (const [to, content] of companions()) put(stage, to, content)
   put(stage, 'usr/share/man/man8/stratum-install.8.gz', compressed(template('stratum-install.8')))
   for (const placed of [...programFiles(ROOT, modules), ...shared]) place(stage, placed)
-  if (withNode) place(stage, { from: realpathSync(process.execPath), to: OWN_NODE, executable: true })
+  if (withNode) place(stage, { from: join(fetchNode(nodeVersion(NEWEST)), 'bin/node'), to: OWN_NODE, executable: true })
   const node = withNode ? `/${OWN_NODE}` : '/usr/bin/node'
   const program = (main: string) => template('program').replace('@NODE@', node).replace('@MAIN@', main)
   put(stage, 'usr/sbin/stratumd', program('main.js'), true)
@@ -102,7 +103,7 @@ function build(stage: string, { withNode, out, level }: Options): string {
 
   const installed = files(stage)
   const size = installed.reduce((sum, file) => sum + Math.ceil(statSync(join(stage, file)).size / 1024), 0)
-  put(stage, 'DEBIAN/control', control(architecture, size, withNode))
+  put(stage, 'DEBIAN/control', control(architecture, size, withNode ? [] : nodeDepends(withOldSqlite)))
   put(stage, 'DEBIAN/conffiles', '/etc/default/stratumd\n')
   put(
     stage,
@@ -153,10 +154,19 @@ function companions(): [string, Buffer][] {
   return found
 }
 
-function control(architecture: string, kilobytes: number, withNode: boolean): string {
-  const [major = 0] = process.versions.node.split('.').map(Number)
-  const least = major === 20 ? '20.19' : String(major)
-  const node = withNode ? [] : [`nodejs (>= ${least})`, `nodejs (<< ${major + 1}~)`]
+/** Any line of Node that is allowed, in the way in which dpkg can say that: each clause shuts one gap. */
+function nodeDepends(withOldSqlite: boolean): string[] {
+  const lines = nodeLines(manifest.engines.node).filter(({ beyond }) => withOldSqlite || beyond > 21)
+  return [
+    `nodejs (>= ${lines[0]?.least})`,
+    ...lines.map(({ beyond }, index) => {
+      const next = lines[index + 1]
+      return `nodejs (<< ${beyond}~)${next === undefined ? '' : ` | nodejs (>= ${next.least})`}`
+    }),
+  ]
+}
+
+function control(architecture: string, kilobytes: number, node: readonly string[]): string {
   return `Package: ${NAME}
 Version: ${manifest.version}
 Architecture: ${architecture}

@@ -37,12 +37,19 @@ async function run(command, args, environment = {}) {
   if (status !== 0) throw new Error(`failed: ${command} ${args.join(' ')}`)
 }
 
+/** On a Node that `engines` does not allow SQLite may end the agent by a fault (core/state/sqlite.ts). */
 function checkNode() {
-  const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
-  if (major > 20 || (major === 20 && minor >= 19)) return
-  // Debian 12's npm, which brings this Node, can fetch another.
+  const lines = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')).engines.node.split(' || ')
+  const [major, minor] = process.versions.node.split('.').map(Number)
+  const fits = lines.some((line) => {
+    const [least, from] = line.slice(1).split('.').map(Number)
+    return major === least && minor >= from
+  })
+  if (fits) return
+  const wanted = lines.map((line) => line.slice(1).replace(/\.0$/, '')).join(', ')
+  // Debian 12's npm, which brings Node 18, can fetch another.
   throw new Error(
-    `Node ${process.versions.node} is too old: 20.19 or later is needed. As root: npm install --global node@20; hash -r; others: see README.md`,
+    `Node ${process.versions.node} is not one that the agent runs on (${wanted} or later of each line): as root npm install --global node@24; hash -r; others: see README.md`,
   )
 }
 
@@ -132,8 +139,15 @@ async function installModules() {
   const marker = join(root, 'node_modules/.package-lock.json')
   const lock = join(root, 'package-lock.json')
   if (existsSync(marker) && statSync(marker).mtimeMs >= statSync(lock).mtimeMs) return
-  say('installing node modules (npm ci); better-sqlite3 may be compiled, which takes a minute or two')
-  await run('npm', ['ci', '--no-audit', '--no-fund'])
+  const forNode20 = process.versions.node.startsWith('20.')
+  say(`installing node modules (npm ci)${forNode20 ? '; SQLite may be compiled, which takes a minute or two' : ''}`)
+  // What other modules would compile or fetch is for Node 20 only.
+  await run('npm', ['ci', '--no-audit', '--no-fund', ...(forNode20 ? [] : ['--ignore-scripts'])])
+  if (!forNode20) await run('npm', ['run', '--silent', 'prepare'])
+  else if (!existsSync(join(root, 'node_modules/better-sqlite3-12/build/Release/better_sqlite3.node'))) {
+    rmSync(marker, { force: true })
+    throw new Error('SQLite for Node 20 could not be compiled: install g++, make and python3, then run this again')
+  }
 }
 
 try {
@@ -145,6 +159,7 @@ try {
   // Fetched here, because tests use nothing beyond this machine.
   if (forTests && process.getuid?.() === 0 && existsSync('/usr/bin/apt-get')) {
     await run(process.execPath, ['build/scripts/test-vm.js', '--fetch'])
+    await run(process.execPath, ['build/scripts/test-nodes.js', '--fetch'])
   }
 } catch (error) {
   say(error.message)

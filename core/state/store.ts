@@ -4,12 +4,13 @@
  */
 import { chmodSync, closeSync, existsSync, mkdirSync, openSync } from 'node:fs'
 import { join } from 'node:path'
-import Database from 'better-sqlite3'
+import type Sqlite from 'better-sqlite3'
 import { drizzle } from 'drizzle-orm/better-sqlite3'
 import { migrate } from 'drizzle-orm/better-sqlite3/migrator'
 import { readMigrationFiles } from 'drizzle-orm/migrator'
 import type { Db } from '../area.ts'
 import { openCheckpoints } from './checkpoint.ts'
+import { Database } from './sqlite.ts'
 
 export interface Store {
   /** Sees the open transaction. For the pipeline only. */
@@ -83,7 +84,7 @@ export function openStore(stateDir: string): Store {
 }
 
 /** When the newest of the applied migrations was written, ms since 1970; 0 when none is. What this version does not know, drizzle passes over. */
-function lastMigration(connection: Database.Database, table: string): number {
+function lastMigration(connection: Sqlite.Database, table: string): number {
   if (!connection.prepare("select 1 from sqlite_master where type = 'table' and name = ?").get(table)) return 0
   const { last } = connection.prepare(`select max(created_at) as last from "${table}"`).get() as { last: unknown }
   return Number(last ?? 0)

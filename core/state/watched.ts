@@ -1,5 +1,5 @@
 /** Watches whether the store takes what is written to it: a disk that is full or fails is the node's trouble. */
-import Database from 'better-sqlite3'
+import { Database } from './sqlite.ts'
 import type { Store } from './store.ts'
 import { marks } from './tables.ts'
 

@@ -1,7 +1,7 @@
 /** A node becomes a member, and is by itself again. */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import Database from 'better-sqlite3'
+import { Database } from '../../core/state/sqlite.ts'
 import type { Answer } from '../build.ts'
 import { type ClusterNode, eventually, standing, succeeded } from '../cluster.ts'
 import { difference } from './stores.ts'

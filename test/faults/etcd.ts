@@ -1,8 +1,8 @@
 /** Stores of members, held against what etcd has: two that hold the same can lack the same, and one can know a wrong revision of a row. */
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import Database from 'better-sqlite3'
 import type { Row } from '../../core/replication.ts'
+import { Database } from '../../core/state/sqlite.ts'
 import { CHANGE, changeKey, ROWS, readRowKey, rowKey, SERIAL } from '../../plugins/cluster/keys.ts'
 import type { ClusterNode } from '../cluster.ts'
 import { collections, rowsAt } from './stores.ts'

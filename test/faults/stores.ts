@@ -1,7 +1,8 @@
 /** What the members hold, read from their stores themselves, as all of them read it. */
 import { join } from 'node:path'
-import Database from 'better-sqlite3'
+import type Sqlite from 'better-sqlite3'
 import type { Collection, Row } from '../../core/replication.ts'
+import { Database } from '../../core/state/sqlite.ts'
 import float from '../../plugins/float/index.ts'
 import ipam from '../../plugins/ipam/index.ts'
 import tenants from '../../plugins/tenants/index.ts'
@@ -26,11 +27,7 @@ export function rowsAt({ id, agent }: Pick<ClusterNode, 'id' | 'agent'>): Rows {
   }
 }
 
-function rowsOf(
-  db: Database.Database,
-  { name, columns, key, where = 'true', outward }: Collection,
-  self: string,
-): Row[] {
+function rowsOf(db: Sqlite.Database, { name, columns, key, where = 'true', outward }: Collection, self: string): Row[] {
   const named = (list: readonly string[]) => list.map((column) => `row."${column}"`).join()
   const rows = db
     .prepare(`SELECT ${named(columns)} FROM ${name} row WHERE ${where} ORDER BY ${named(key)}`)

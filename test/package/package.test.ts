@@ -3,6 +3,8 @@ import { execFileSync, spawnSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
+import { NODES, nodeLines } from '../../scripts/nodes.ts'
+import { hasOldSqlite } from '../../scripts/package-tree.ts'
 import { scratch } from '../build.ts'
 import { requireProgram } from '../required.ts'
 import { builtPackage, freshPackage } from './built.ts'
@@ -27,7 +29,7 @@ t.test('programs, their modules and compiled eBPF are in it, and nothing that on
     './usr/lib/sysusers.d/stratum-node.conf',
     './usr/lib/stratum-node/build/dataplane/bpf/src/port.bpf.o',
     './usr/lib/stratum-node/build/responder/main.js',
-    './usr/lib/stratum-node/node_modules/better-sqlite3/build/Release/better_sqlite3.node',
+    `./usr/lib/stratum-node/node_modules/better-sqlite3/prebuilds/linux-${process.arch}.node`,
     './usr/lib/stratum-node/node_modules/fastify/LICENSE',
   ])
     t.ok(names.includes(wanted), wanted)
@@ -48,10 +50,21 @@ t.test('programs, their modules and compiled eBPF are in it, and nothing that on
   )
 })
 
-t.test('it depends on the Node that its SQLite binary fits', async (t) => {
-  const [major = '0'] = process.versions.node.split('.')
+t.test('it depends on any Node that the agent runs on, of the lines that README.md and the lane name', async (t) => {
+  const root = join(import.meta.dirname, '../../..')
+  const lines = nodeLines(JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')).engines.node)
+  const rows = lines.map(({ least, beyond }) => {
+    const tried = NODES.map(({ version }) => version).filter((version) => version.startsWith(`${beyond - 1}.`))
+    t.equal(tried[0], least, 'the first of a line is tried')
+    return `| ${beyond - 1} | ${least} | ${tried.join(', ')} |`
+  })
+  t.ok(readFileSync(join(root, 'README.md'), 'utf8').includes(`|---|---|---|\n${rows.join('\n')}\n\n`))
   const depends = output('dpkg-deb', '--field', file, 'Depends')
-  t.match(depends, new RegExp(`nodejs \\(>= ${major}[.0-9]*\\), nodejs \\(<< ${Number(major) + 1}~\\)`))
+  const later = 'nodejs (<< 23~) | nodejs (>= 24.0.0), nodejs (<< 25~)'
+  const range = hasOldSqlite(root)
+    ? `nodejs (>= 20.19.0), nodejs (<< 21~) | nodejs (>= 22.14.0), ${later}`
+    : `nodejs (>= 22.14.0), ${later}`
+  t.ok(depends.includes(range), depends)
   t.match(depends, /libnftables1.*libbpf1/)
 })
 

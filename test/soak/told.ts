@@ -1,7 +1,7 @@
 /** What the agent told by itself of the kernel being otherwise than stored: its events of drift, and the passes in its log. */
 import { join } from 'node:path'
 import { setImmediate as turn } from 'node:timers/promises'
-import Database from 'better-sqlite3'
+import { Database } from '../../core/state/sqlite.ts'
 import type { RunningAgent } from '../agent.ts'
 
 /** A pass that found something, of one cause (core/observe/passes.ts). */

@@ -1,6 +1,6 @@
 /** Events of a running agent, as its store has them. */
 import { join } from 'node:path'
-import Database from 'better-sqlite3'
+import { Database } from '../../../core/state/sqlite.ts'
 import type { RunningAgent } from '../../../test/agent.ts'
 
 export interface Move {

@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import Database from 'better-sqlite3'
+import { Database } from '../../../core/state/sqlite.ts'
 import type { ClusterNode } from '../../../test/cluster.ts'
 
 interface Told {

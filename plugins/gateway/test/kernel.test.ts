@@ -1,7 +1,7 @@
 /** The VIP on the real kernel, between two nodes, as a neighbour of theirs sees it. */
 import { join } from 'node:path'
-import Database from 'better-sqlite3'
 import t from 'tap'
+import { Database } from '../../../core/state/sqlite.ts'
 import { requireRoot } from '../../../test/netns.ts'
 import { segment, until } from '../../../test/segment.ts'
 import { FAILBACK, FAILOVER, STATUS } from './area.ts'
