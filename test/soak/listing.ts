@@ -147,7 +147,7 @@ export async function list(call: Call, model: Model, withBgp: boolean): Promise<
         ? [`${what}: ${usage[what]}, but there are ${many}`]
         : []
     })
-    put('quotas_of_tenants', [{ id: name, fields: { ...limits, ...(counted.length > 0 && { counted }) } }])
+    put('quotas_of_tenants', [{ id: name, fields: limits, ...(counted.length > 0 && { wrong: counted.join() }) }])
     const { state, block_traffic, limit_bps } = await get(`/billing/tenants/${id}`, 'billing')
     put('billing', [{ id: name, fields: { state, block_traffic, limit_bps } }])
   }

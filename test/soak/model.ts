@@ -30,6 +30,8 @@ export interface Effect {
 export interface Listed {
   id: string
   fields: Fields
+  /** What contradicts the model beside the fields. */
+  wrong?: string
 }
 export type Listing = ReadonlyMap<string, readonly Listed[]>
 
@@ -104,6 +106,7 @@ export class Model {
         continue
       }
       left.delete(one.id)
+      if (one.wrong !== undefined) out.push(`${collection} ${name}: ${one.wrong}`)
       const wanted = row.shown ?? row.fields
       const same = row.shown ? isDeepStrictEqual(one.fields, row.shown) : covers(one.fields, row.fields)
       if (!same) {

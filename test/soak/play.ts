@@ -103,8 +103,7 @@ export class Player {
         await this.check()
         await this.node.pause()
         await this.node.reboot()
-        await this.#forget()
-        return this.node.begin()
+        return this.#forget().then(() => this.node.begin())
       case 'meddle':
         await this.#alive()
         return this.#meddle(item)
@@ -136,7 +135,7 @@ export class Player {
 
   async #compareStore(): Promise<void> {
     const { model } = this
-    const listing = await list(this.node.agent.call, model, this.withBgp)
+    let listing = await list(this.node.agent.call, model, this.withBgp)
     const differences = model.differences(listing)
     const open = this.#open
     this.#open = undefined
@@ -144,7 +143,8 @@ export class Player {
       if (open === undefined) throw new Broken(differences.join('\n'))
       model.apply(open.effects)
       // What is derived is compared with the model as it now is.
-      const after = model.differences(await list(this.node.agent.call, model, this.withBgp))
+      listing = await list(this.node.agent.call, model, this.withBgp)
+      const after = model.differences(listing)
       if (after.length > 0) {
         throw new Broken(
           `half of a change is there: ${open.what}\nwithout it: ${differences.join('\n')}\nwith it: ${after.join('\n')}`,
