@@ -1,12 +1,12 @@
 /** Finds the areas of this build, puts them in order, and knows which of them are on. */
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { pathToFileURL } from 'node:url'
 import type { KindOwners } from '../dataplane/bpf/port/driver.ts'
 import type { PortKind } from '../dataplane/bpf/port/entries.ts'
 import type { Skeleton } from '../dataplane/nft/skeleton.ts'
 import type { Plane } from '../dataplane/plane.ts'
 import type { AreaPlugin, Db, Desired, LoadedArea, Part } from './area.ts'
+import { loadModule } from './modules.ts'
 
 export interface AreaStates {
   /** The area on whose prefixes `path` (below /api/v1) lies. */
@@ -31,11 +31,8 @@ export async function discoverAreas(dir: string): Promise<AreaPlugin[]> {
     .filter((entry) => entry.isDirectory())
     .map(({ name }) => name)
     .sort()
-  const modules = names.map(async (name) => {
-    const module: { default: AreaPlugin } = await import(pathToFileURL(join(dir, name, 'index.js')).href)
-    return module.default
-  })
-  return Promise.all(modules)
+  const modules = names.map((name) => loadModule<{ default: AreaPlugin }>(join(dir, name, 'index.js')))
+  return (await Promise.all(modules)).map((module) => module.default)
 }
 
 /** Those of `dir`, of them `only` where that is said, and extra ones. */

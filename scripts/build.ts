@@ -31,6 +31,9 @@ const BINARIES = ['core/main.js', 'core/cli/main.js']
 
 /** Folders whose files are needed at run time, except those made into something else or read by people only. */
 const ASSET_FOLDERS = ['core', 'plugins', 'dataplane', 'responder', 'proto']
+/** Of what tsc has made, what the agent or the CLI may load. */
+const LOADED = ['core', 'plugins', 'dataplane', 'responder']
+const IS_LOADED = /^(?!.*\/test\/).*\.js$/
 const NOT_ASSETS = /\.(ts|md|c|h)$/
 
 /** What compiling needs; the pattern tells a missing package from a mistake in a program. */
@@ -61,7 +64,20 @@ async function build(): Promise<void> {
     const path = join(OUT, binary)
     if (existsSync(path)) chmodSync(path, 0o755)
   }
-  await Promise.all([compileAll(), describeApi()])
+  await Promise.all([compileAll(), describeApi(), bundlePrograms()])
+}
+
+/** One file of each program, and what V8 compiles of it. */
+async function bundlePrograms(): Promise<void> {
+  if (!existsSync(join(OUT, 'core/daemon.js'))) return
+  const loaded = LOADED.flatMap((folder) => files(join(OUT, folder))).filter((file) => IS_LOADED.test(file))
+  const newest = Math.max(...[...loaded, 'package-lock.json'].map(modified))
+  if (modified(join(OUT, 'bundle/ctl.js')) < newest) {
+    const { bundleAll } = await import('./bundle.ts')
+    await bundleAll(OUT)
+  }
+  if (modified(join(OUT, 'bundle/ctl.cache')) < modified(join(OUT, 'bundle/ctl.js')))
+    await promisify(execFile)(process.execPath, [join(OUT, 'core/precompile.js')])
 }
 
 /** The OpenAPI document as an agent of this build answers it: commands, their completion and man pages are made from it. */

@@ -11,9 +11,10 @@ export interface Placed {
 }
 
 /** What runs on the node; the rest of a build is for those who work on it. */
-const FOLDERS = ['core', 'plugins', 'dataplane', 'responder', 'proto']
+const FOLDERS = ['bundle', 'core', 'plugins', 'dataplane', 'responder', 'proto']
 const PROGRAMS: ReadonlySet<string> = new Set(['core/main.js', 'core/cli/main.js'])
-const NOT_OF_BUILD = /(^|\/)test\/|\.map$|\.h$|\.fake\.js$/
+/** What V8 has compiled fits the Node that did: each node does it for its own. */
+const NOT_OF_BUILD = /(^|\/)test\/|\.map$|\.h$|\.fake\.js$|^[a-z]+\.(cache|js\.modules)$/
 /** Of modules: declarations, tests, and binaries for another libc. */
 const NOT_OF_MODULES =
   /\.(d\.[cm]?ts|ts|map|flow|md|markdown|c|cc|cpp|h|hh|hpp|o|a|sh|html|css|gyp|gypi|mk|d|tsbuildinfo)$|^musl_[^/]+\/|(^|\/)(\.|eslint\.config)|(^|\/)(test|tests|__tests__|benchmarks?|examples?|docs|\.github)\//

@@ -63,7 +63,7 @@ function main(): void {
     out: resolve(values.out ?? join(ROOT, 'build')),
     level: values.level,
   }
-  for (const path of ['build/core/main.js', ...OBJECTS]) {
+  for (const path of ['build/core/main.js', 'build/bundle/agent.js', ...OBJECTS]) {
     if (!existsSync(join(ROOT, path)))
       throw new Error(`${path} is missing: run npm run build (eBPF needs clang, libbpf-dev)`)
   }
@@ -114,7 +114,14 @@ function build(stage: string, { withNode, out, level }: Options): string {
       .join(''),
   )
   for (const name of ['preinst', 'postinst', 'prerm', 'postrm'])
-    put(stage, `DEBIAN/${name}`, template(name).replaceAll('@VERSION@', manifest.version), true)
+    put(
+      stage,
+      `DEBIAN/${name}`,
+      template(name).replaceAll('@VERSION@', manifest.version).replaceAll('@NODE@', node),
+      true,
+    )
+  // See postinst: what it has V8 compile fits one Node.
+  if (!withNode) put(stage, 'DEBIAN/triggers', `interest-noawait ${node}\n`)
 
   mkdirSync(out, { recursive: true })
   const file = join(out, `${NAME}_${manifest.version}_${architecture}.deb`)

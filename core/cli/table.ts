@@ -1,7 +1,7 @@
 /** All verbs of this build: the core's, those of every area that brings some, and those that the API document yields. */
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { pathToFileURL } from 'node:url'
+import { loadModule } from '../modules.ts'
 import { operationsOf, readOpenApi } from './openapi.ts'
 import { restVerbs } from './rest.ts'
 import type { Pane, Verb } from './verb.ts'
@@ -59,7 +59,7 @@ function areaModules(dir: string): (() => Promise<AreaModule>)[] {
   return readdirSync(dir)
     .map((name) => join(dir, name, 'verbs.js'))
     .filter((file) => existsSync(file))
-    .map((file) => () => import(pathToFileURL(file).href))
+    .map((file) => () => loadModule<AreaModule>(file))
 }
 
 /** What areas show in `stratumctl top`, in their order. */
