@@ -9,7 +9,7 @@ import { constants, Script } from 'node:vm'
 
 export type Program = 'agent' | 'ctl'
 
-/** Characters of the digest that ends a bundle, and with which what is compiled of it begins. */
+/** Characters of the digest that ends a bundle. */
 const DIGEST = 64
 
 export interface Bundle {
@@ -33,7 +33,8 @@ export function openBundle(program: Program, folder = BUNDLES): Bundle | undefin
   // ASCII, and a string of one byte a character takes half of the memory.
   const code = readFileSync(filename, 'latin1')
   const digest = code.trimEnd().slice(-DIGEST)
-  const cachedData = compiledBefore(join(folder, `${program}.cache`), digest)
+  const fit = Buffer.from(`${digest} ${thisNode()}\n`)
+  const cachedData = compiledBefore(join(folder, `${program}.cache`), fit)
   const script = new Script(`(function (exports, require, module, __filename, __dirname) {${code}\n})`, {
     filename,
     importModuleDynamically: constants.USE_MAIN_CONTEXT_DEFAULT_LOADER,
@@ -46,14 +47,24 @@ export function openBundle(program: Program, folder = BUNDLES): Bundle | undefin
       return module.exports
     },
     precompiled: script.cachedDataRejected === false,
-    compiled: () => Buffer.concat([Buffer.from(digest, 'latin1'), script.createCachedData()]),
+    compiled: () => Buffer.concat([fit, script.createCachedData()]),
   }
 }
 
-function compiledBefore(file: string, digest: string): Buffer | undefined {
+/**
+ * Tells one Node from another. V8 asks for its own version alone: what Node 20.20.2 has compiled it takes in 20.19.0, whose V8 is
+ * patched otherwise, and the process ends by a segmentation fault. The program's size and time tell two builds of one version.
+ */
+function thisNode(): string {
+  const { size, mtimeMs } = statSync(process.execPath)
+  return JSON.stringify([process.versions, process.arch, size, mtimeMs])
+}
+
+/** What begins with `fit`, after that. */
+function compiledBefore(file: string, fit: Buffer): Buffer | undefined {
   if (!existsSync(file)) return undefined
   const content = readFileSync(file)
-  return content.toString('latin1', 0, DIGEST) === digest ? content.subarray(DIGEST) : undefined
+  return content.subarray(0, fit.length).equals(fit) ? content.subarray(fit.length) : undefined
 }
 
 /** A package has no list of the modules, and none of them changes. */

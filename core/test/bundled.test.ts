@@ -52,7 +52,17 @@ t.test('a module that is newer than the bundle runs itself', async (t) => {
 t.test('what was compiled of another bundle, or is broken, is not used', async (t) => {
   const former = bundleOf(t, '1')
   const cache = openBundle('ctl', former)?.compiled() ?? Buffer.alloc(0)
-  const tries = { 'of another bundle': cache, broken: Buffer.from(`${'b'.repeat(64)}nonsense`), empty: Buffer.alloc(0) }
+  const ofAnotherNode = Buffer.from(
+    cache.toString('latin1').replaceAll(DIGEST, 'b'.repeat(64)).replace(process.versions.node, '20.0.0'),
+    'latin1',
+  )
+  const broken = Buffer.concat([Buffer.from('b'.repeat(64)), cache.subarray(64, cache.indexOf('\n') + 1)])
+  const tries = {
+    'of another bundle': cache,
+    'of another Node': ofAnotherNode,
+    broken: Buffer.concat([broken, Buffer.from('nonsense')]),
+    empty: Buffer.alloc(0),
+  }
   for (const [what, content] of Object.entries(tries)) {
     // Each in a folder of its own: V8 remembers what it has compiled in this process.
     const folder = bundleOf(t, '2', 'b'.repeat(64))
