@@ -52,8 +52,12 @@ t.test('a module that is newer than the bundle runs itself', async (t) => {
 t.test('what was compiled of another bundle, or is broken, is not used', async (t) => {
   const former = bundleOf(t, '1')
   const cache = openBundle('ctl', former)?.compiled() ?? Buffer.alloc(0)
+  // As long as the true one, so that V8 itself would take what follows.
   const ofAnotherNode = Buffer.from(
-    cache.toString('latin1').replaceAll(DIGEST, 'b'.repeat(64)).replace(process.versions.node, '20.0.0'),
+    cache
+      .toString('latin1')
+      .replaceAll(DIGEST, 'b'.repeat(64))
+      .replace(process.versions.node, (version) => version.replace(/\d/g, '0')),
     'latin1',
   )
   const broken = Buffer.concat([Buffer.from('b'.repeat(64)), cache.subarray(64, cache.indexOf('\n') + 1)])
