@@ -281,7 +281,7 @@ export async function build(options: BuildOptions): Promise<Agent> {
   metrics.http.mount(app)
   metrics.add({ name: 'core', prefix: 'stratum_', metrics: agentReadings, context: { agent, loop } })
   for (const { name, metrics: own = [] } of enabled.values()) metrics.add(sourceOf(name, own, contextOf(name)))
-  await mountAreas(app, areas, plugins)
+  await mountAreas(app, PLUGINS, { areas, plugins, extra: options.extraAreas })
   await mountControl(app, agent, [...enabled.values()])
   await app.ready()
 

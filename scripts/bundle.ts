@@ -86,6 +86,7 @@ const table = (found: readonly string[]): string => `
 import { join } from 'node:path'
 const modules = {${found.map((path) => `${JSON.stringify(path)}: () => import('./${path}'),`).join('\n')}}
 const byFile = new Map(Object.entries(modules).map(([path, load]) => [join(__dirname, '..', path), load]))
+export const IS_BUNDLE = true
 export const loadModule = async (file) => {
   const load = byFile.get(file)
   if (load === undefined) throw new Error(file + ' is not part of this build')

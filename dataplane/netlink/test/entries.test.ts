@@ -48,10 +48,7 @@ t.test('what is observed is what is asked for when it has all that was asked', a
   t.notOk(sameEntry({ ...held, master: 'b' }, bridge('x', 'a')), 'it shall be in no bridge')
   t.ok(sameEntry(held, bridge('x', 'a', { sysctls: [['ipv4/conf/a/rp_filter', 0]] })))
   t.notOk(sameEntry(held, bridge('x', 'a', { sysctls: [['ipv4/conf/a/rp_filter', 1]] })))
-  t.notOk(
-    sameEntry(held, bridge('x', 'a', { sysctls: [['ipv6/conf/a/accept_ra', 0]] })),
-    'the kernel has no IPv6 there',
-  )
+  t.ok(sameEntry(held, bridge('x', 'a', { sysctls: [['ipv6/conf/a/accept_ra', 0]] })), 'the kernel has no IPv6 there')
   t.notOk(sameEntry(bridge('x', 'a', { mtu: 1500 }), bridge('x', 'a')), 'two wishes differ')
 
   const fields = { destination: '10.0.0.0/8', gateway: '192.0.2.1' }

@@ -73,7 +73,7 @@ t.test('what it tells of the agent and its licence', async (t) => {
 
   await agent.licence.evaluate()
   metrics = await read()
-  t.same(states(), { none: 0, active: 0, warning: 1, grace: 0, frozen: 0 })
+  t.same(states(), { none: 0, active: 1, warning: 0, grace: 0, frozen: 0 })
   t.equal(metrics.value('stratum_licence_mutations_allowed'), 1)
   t.equal(metrics.value('stratum_licence_remaining_seconds'), 30 * 86_400)
   clock.ms += 50 * 86_400_000
