@@ -1,6 +1,7 @@
 /** Parsers of what daemons say: they read what is there and survive anything else. */
-import fc from 'fast-check'
+
 import t from 'tap'
+import { fc } from '../../../test/property.ts'
 import { readBfd, readInstances, readNeighbors, readPrefixCounts, readQueued, readRouteLine } from '../answers.ts'
 import { observed } from '../observed.ts'
 import { routesOf } from '../readings.ts'

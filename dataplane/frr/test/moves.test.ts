@@ -1,6 +1,7 @@
 /** The state of a session that follows from moves of its machines; and lines of the log that may be anything. */
-import fc from 'fast-check'
+
 import t from 'tap'
+import { fc } from '../../../test/property.ts'
 import { readLine } from '../live-log.ts'
 import { openMachines, readMove } from '../moves.ts'
 

@@ -1,9 +1,9 @@
 /** After any sequence of changes: what the plane was told step by step is what rendering everything at once would give. */
-import fc from 'fast-check'
 import t from 'tap'
 import { sameEntry } from '../../../dataplane/entry.ts'
 import { KernelRefusal } from '../../../dataplane/plane.ts'
 import { buildArea } from '../../../test/build.ts'
+import { fc } from '../../../test/property.ts'
 import { desired } from '../desired.ts'
 import { BANDWIDTH, macOf, POOLS, QUOTAS } from './lab.ts'
 

@@ -1,7 +1,8 @@
 /** After any sequence of changes: what the plane was told step by step is what rendering everything at once would give. */
-import fc from 'fast-check'
+
 import t from 'tap'
 import { KernelRefusal } from '../../../dataplane/plane.ts'
+import { fc } from '../../../test/property.ts'
 import { desired } from '../desired.ts'
 import { BGP, bgpArea } from './area.ts'
 
