@@ -63,6 +63,8 @@ export async function openResponder(options: ResponderOptions): Promise<Responde
   let waiting: Pending[] = []
   /** What the last observation saw is there no more. */
   let lost = false
+  /** The last observation saw none, though there was something to answer, and nothing was brought since. */
+  let bare = false
   let down: string | undefined
   let [startedAt, early, restarts] = [0, 0, 0]
   let [again, rest]: (NodeJS.Timeout | undefined)[] = []
@@ -171,21 +173,27 @@ export async function openResponder(options: ResponderOptions): Promise<Responde
 
   async function observe(desired: readonly Entry[] = []): Promise<Entry[]> {
     const mine = desired.filter(isResponder)
-    if (lost && mine.length === 0) down = undefined
+    const nothing = () => {
+      lost = false
+      bare = mine.length > 0
+      if (!bare) down = undefined
+      return []
+    }
+    if (session === undefined) return nothing()
     lost = false
-    if (session === undefined) return []
     try {
       const { digest } = await session.ask({ do: 'digest' })
       return digest === (await stepwise(digestOf(mine))) ? mine : await everything(session)
     } catch (error) {
       // It has just ended, so it holds nothing.
       onProblem(error)
-      return []
+      return session === undefined ? nothing() : []
     }
   }
 
   async function apply(diff: readonly Passage[], mode: ApplyMode = 'change'): Promise<void> {
     if (mode === 'change' && lost) throw new GroundLost('the responder has just been started anew')
+    if (mode === 'change' && bare && session === undefined) throw new GroundLost(down ?? 'the responder does not run')
     if (session === undefined && diff.every(({ after }) => after === undefined)) return
     clearTimeout(rest)
     const to = await running()
@@ -198,6 +206,7 @@ export async function openResponder(options: ResponderOptions): Promise<Responde
       former = undefined
     }
     const { size } = await to.ask({ do: 'commit', patient: mode === 'restore' })
+    bare = false
     if (size === 0) rest = setTimeout(() => session && void end(session), REST_MS).unref()
   }
 

@@ -187,7 +187,7 @@ function greeted(socket: Socket, events: SessionEvents): Promise<Session> {
       const id = next++
       const patience = question.do === 'commit' && question.patient ? RESTORE_MS : CHANGE_MS
       return new Promise((resolve, reject) => {
-        if (socket.destroyed) return reject(new UncertainOutcome('the responder is gone'))
+        if (socket.destroyed) return void lost([{ resolve, reject }])
         const why = `it did not carry out a change within ${patience / 1000} s`
         const cancel = question.do === 'ping' ? () => {} : afterListening(patience, () => giveUp(pid, started, why))
         const settle =

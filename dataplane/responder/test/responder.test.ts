@@ -1,8 +1,8 @@
 /** The process and its driver, over a real socket. What it answers is tested where that is made (responder/). */
 import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
-import { existsSync, statSync } from 'node:fs'
-import { join } from 'node:path'
+import { existsSync, renameSync, statSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import t from 'tap'
 import { scratch } from '../../../test/build.ts'
 import type { Scope } from '../../../test/netns.ts'
@@ -98,6 +98,47 @@ t.test('after a crash whoever opened it is told, and no change is built on what 
   await driver.apply(adding(record(2)))
   t.same(keys(await driver.observe([])), keys([zone, record(1), record(2)]))
   t.equal(driver.restarts(), 1)
+})
+
+t.test(
+  'one that is killed while it is asked what it holds is seen to be gone, and changes are built on the next',
+  async (t) => {
+    const { driver, lost, pid } = await open(t, socketFor(t))
+    const shall = [zone, record(1)]
+    await driver.apply(adding(...shall))
+    process.kill(pid(), 'SIGSTOP')
+    const observed = driver.observe(shall)
+    process.kill(pid(), 'SIGKILL')
+    t.same(await observed, [])
+    await lost
+    await driver.apply(adding(...shall), 'restore')
+    await driver.apply(adding(record(2)))
+    t.same(keys(await driver.observe([])), keys([...shall, record(2)]))
+  },
+)
+
+t.test('no change is built on a process that could not be started to hold the rest', async (t) => {
+  const path = socketFor(t)
+  const { driver, lost, pid } = await open(t, path)
+  const shall = [zone, record(1)]
+  await driver.apply(adding(...shall))
+  process.kill(pid(), 'SIGKILL')
+  await lost
+  const [folder, away] = [dirname(path), `${dirname(path)}.away`]
+  renameSync(folder, away)
+  try {
+    t.same(await driver.observe(shall), [])
+    await t.rejects(driver.apply(adding(...shall), 'restore'), GroundLost)
+  } finally {
+    renameSync(away, folder)
+  }
+  t.match(driver.problem(), /^the responder cannot be started: /)
+  await t.rejects(driver.apply(adding(binding)), GroundLost, 'it would answer nothing but that')
+  t.same(await driver.observe(shall), [])
+  await driver.apply(adding(...shall), 'restore')
+  t.equal(driver.problem(), undefined)
+  await driver.apply(adding(binding))
+  t.same(keys(await driver.observe([])), keys([...shall, binding]))
 })
 
 /** A port of the loopback that nobody has. */
