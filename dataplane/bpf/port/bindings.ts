@@ -64,11 +64,11 @@ export class Bindings {
     return homes
   }
 
-  /** Nobody is at this port any more. No frame comes in by it meanwhile. */
-  async leave(ifindex: number): Promise<void> {
-    for (const [key] of (await this.#rows.lookupBatch()).filter(([, { home }]) => home === ifindex)) {
+  /** Nobody is at these ports any more. No frame comes in by them meanwhile. */
+  async leave(ifindexes: ReadonlySet<number>): Promise<void> {
+    for (const [key] of (await this.#rows.lookupBatch()).filter(([, { home }]) => ifindexes.has(home))) {
       const row = this.#rows.get(key)
-      if (row?.home === ifindex) this.#rows.set(key, { ...row, home: 0 })
+      if (row && ifindexes.has(row.home)) this.#rows.set(key, { ...row, home: 0 })
     }
   }
 

@@ -16,6 +16,7 @@ import { type Gate, isSpelled } from './gate.ts'
 import { carriesNothing, type Guarded, legOf, sidesOf, Unguardable } from './guarded.ts'
 import type { PortLinks, Present } from './links.ts'
 import type { PortTable } from './ports.ts'
+import { Successors } from './successors.ts'
 
 /** Both bits: an overlay leads off the node, too. Unsigned. */
 const OVERLAY = (PORT_UPLINK | PORT_OVERLAY) >>> 0
@@ -35,8 +36,8 @@ export interface GuardParts {
   own(leg: { ifindex: number; mac: string }): void
   /** Ports of these names came or went. */
   changed(names: readonly string[]): void
-  /** The device of this ifindex is another one than before: nobody is there any more. Nothing passes by it meanwhile. */
-  replaced(ifindex: number): Promise<void>
+  /** The devices of these ifindexes are others than before: nobody is there any more. Nothing passes by them meanwhile. */
+  replaced(ifindexes: ReadonlySet<number>): Promise<void>
   /** Something could not be guarded: it carries nothing until it can. */
   onProblem(error: unknown): void
 }
@@ -49,10 +50,7 @@ export class Guard {
   readonly #mended = new Set<string>()
   #refused = new Map<string, string>()
   #bridge: number | undefined
-  /** Devices that went since the last look. Another may have their ifindex by now. */
-  #gone = new Set<number>()
-  /** All that went since is in `#gone`. */
-  #hears = false
+  readonly #successors = new Successors()
   /** Everything was brought in order before: what is missing since, somebody has taken away. */
   #settled = false
   #lane: Promise<void> | undefined
@@ -66,7 +64,7 @@ export class Guard {
       groups: [RTNLGRP_LINK],
       onMessage: (message) => this.#concerns(message) && this.#soon(),
       onOverflow: () => {
-        this.#hears = false
+        this.#successors.deaf()
         this.#soon()
       },
       onError: parts.onProblem,
@@ -117,6 +115,7 @@ export class Guard {
   /** Opens the ports whose net has no MAC there any more. `homes` tells the nets of the MACs at each ifindex. */
   reopen(homes: ReadonlyMap<number, ReadonlySet<number>>): void {
     const { ports, netOf } = this.#parts
+    this.#successors.homes(homes.keys())
     for (const { ifindex, name, role } of this.#guarded.values()) {
       const net = ports.net(ifindex)
       if (role !== 'workload' || !net || homes.get(ifindex)?.has(net) || netOf(name) !== undefined) continue
@@ -163,7 +162,7 @@ export class Guard {
   /** Links change seldom, and most of them are none of ours. */
   #concerns({ type, payload }: Received): boolean {
     // struct ifinfomsg has the family at offset 0 (AF_BRIDGE: it has left a bridge), the index at offset 4.
-    if (type === RTM_DELLINK && payload[0] === 0) this.#gone.add(payload.readInt32LE(4))
+    if (type === RTM_DELLINK && payload[0] === 0) this.#successors.gone(payload.readInt32LE(4))
     if (this.#guarded.has(payload.readInt32LE(4))) return type === RTM_DELLINK || type === RTM_NEWLINK
     if (type !== RTM_NEWLINK) return false
     const { name, master } = decodeLink(payload)
@@ -195,11 +194,12 @@ export class Guard {
       stand.delete(ifindex)
       touched.add(before.get(ifindex)?.name ?? '')
     }
-    for (const ifindex of this.#others(present, wanted)) {
+    const others = this.#others(present, wanted.keys(), new Set(names.keys()))
+    for (const ifindex of others) {
       ports.delete(ifindex)
-      await replaced(ifindex)
       touched.add(nameOf(ifindex) ?? '')
     }
+    if (others.size > 0) await replaced(others)
     this.#guarded = new Map([...before].filter(([ifindex]) => wanted.has(ifindex)))
     const refused = new Map<string, string>()
     for (const device of wanted.values()) {
@@ -225,19 +225,12 @@ export class Guard {
     return new Set(places.flatMap(({ ifindex, what }) => (wanted.get(ifindex)?.role === what ? [] : [ifindex])))
   }
 
-  /**
-   * Ports with a row that is of an earlier device of the same ifindex: a device that comes from another namespace keeps
-   * its ifindex where that is free. What went while nobody heard it has left no program.
-   */
-  #others({ places }: Present, wanted: ReadonlyMap<number, Guarded>): number[] {
+  /** Devices that have the ifindex of an earlier one. */
+  #others({ places }: Present, wanted: Iterable<number>, there: ReadonlySet<number>): Set<number> {
     this.#monitor.drain()
-    const [gone, hears] = [this.#gone, this.#hears]
-    this.#gone = new Set()
-    this.#hears = true
     const attached = new Set(places.flatMap(({ ifindex, stands }) => (stands ? [ifindex] : [])))
-    const isOther = (ifindex: number) => gone.has(ifindex) || !(hears || attached.has(ifindex))
     const rows = new Set(Array.from(this.#parts.ports.entries(), ([ifindex]) => ifindex))
-    return [...wanted.keys()].filter((ifindex) => rows.has(ifindex) && isOther(ifindex))
+    return this.#successors.take({ wanted, before: this.#guarded.keys(), there, rows, attached })
   }
 
   /** Says why something is not guarded, once and not at each look. */

@@ -132,7 +132,7 @@ export async function openPorts(options: PortOptions): Promise<OpenPorts> {
       claims.note(guard.list())
       driver.portsChanged(names)
     },
-    replaced: (ifindex) => bindings.leave(ifindex),
+    replaced: (ifindexes) => bindings.leave(ifindexes),
     onProblem: options.onProblem,
   })
   const deaf = attaching.onChange((ifindex) => guard.doubt(ifindex))

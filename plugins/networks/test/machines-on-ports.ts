@@ -4,10 +4,10 @@ import type { WorkloadNode } from '../../../test/workload.ts'
 
 export interface PortedMachine {
   readonly ns: Netns
-  /** Makes its device on the node, of this name, and its NIC; resolves when the agent guards it. */
-  on(port: string, mac: string, ip: string): Promise<void>
+  /** Makes its device on the node, of this name (and ifindex), and its NIC; resolves when the agent guards it. */
+  on(port: string, mac: string, ip: string, index?: number): Promise<void>
   /** The same without an agent. */
-  onAlone(port: string, mac: string, ip: string): void
+  onAlone(port: string, mac: string, ip: string, index?: number): void
   /** Takes the device away, if there is one. */
   off(): void
   /** Whether `address` answers: soon, or within a second. */
@@ -28,9 +28,10 @@ export function portedMachine(t: Scope, node: WorkloadNode, name: string): Porte
   }
   const it: PortedMachine = {
     ns,
-    onAlone(port, mac, ip) {
+    onAlone(port, mac, ip, index) {
       it.off()
-      node.ns.run('ip', 'link', 'add', port, 'type', 'veth', 'peer', 'name', 'eth0', 'netns', ns.name)
+      const at = index === undefined ? [] : ['index', String(index)]
+      node.ns.run('ip', 'link', 'add', port, ...at, 'type', 'veth', 'peer', 'name', 'eth0', 'netns', ns.name)
       device = port
       ns.run('ip', 'link', 'set', 'eth0', 'address', mac)
       ns.run('sysctl', '-qw', 'net.ipv6.conf.eth0.disable_ipv6=1')
@@ -38,8 +39,8 @@ export function portedMachine(t: Scope, node: WorkloadNode, name: string): Porte
       node.ns.run('ip', 'link', 'set', port, 'master', 'br-work', 'up')
       ns.run('ip', 'link', 'set', 'eth0', 'up')
     },
-    async on(port, mac, ip) {
-      it.onAlone(port, mac, ip)
+    async on(port, mac, ip, index) {
+      it.onAlone(port, mac, ip, index)
       await guarded(node, port)
     },
     off() {
