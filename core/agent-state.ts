@@ -1,6 +1,8 @@
 /** The state of the agent as a whole: what `GET /status` calls it, and how the event stream hears of its changes. */
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Agent } from './app.ts'
+import type { Amiss } from './health.ts'
+import { remedyForTrouble } from './remedies.ts'
 import { system } from './state/events.ts'
 
 type State = 'starting' | 'running' | 'degraded' | 'stopping'
@@ -9,15 +11,19 @@ const TICK_MS = 1000
 /** The event of a stop does not keep the agent longer than this: a change that is in flight may take its time. */
 const FAREWELL_MS = 1000
 
-/** Everything that is amiss, in sentences. */
-export const amiss = (agent: Pick<Agent, 'troubles' | 'cautions' | 'ignored'>): string[] => [
-  ...agent.troubles(),
-  ...agent.cautions.values(),
-  ...agent.ignored(),
-]
+type Asked = Pick<Agent, 'amiss' | 'ignored'>
 
-export const stateOf = (agent: Pick<Agent, 'troubles' | 'cautions' | 'ignored'>): 'running' | 'degraded' =>
-  amiss(agent).length > 0 ? 'degraded' : 'running'
+/** Everything that is amiss, each with what to do about it. */
+export const remedied = (agent: Asked): Required<Amiss>[] =>
+  [...agent.amiss(), ...agent.ignored().map((what): Amiss => ({ source: 'setting', what }))].map((one) => ({
+    ...one,
+    remedy: remedyForTrouble(one),
+  }))
+
+/** The same, in sentences. */
+export const amiss = (agent: Asked): string[] => remedied(agent).map(({ what }) => what)
+
+export const stateOf = (agent: Asked): 'running' | 'degraded' => (amiss(agent).length > 0 ? 'degraded' : 'running')
 
 /**
  * Tells as `agent.state_changed` that the agent has started and every later change, once a second at most, and looks

@@ -21,7 +21,7 @@ import type { MutableConfig } from './config.ts'
 import type { Credentials } from './gates/bearer.ts'
 import { openBlockNews } from './gates/block-news.ts'
 import { GATES, type Gates, openGates } from './gates/index.ts'
-import { type Health, openHealth } from './health.ts'
+import { type Advice, type Health, openHealth } from './health.ts'
 import { hardwareId } from './licence/hardware.ts'
 import { type InstalledLicence, openLicence } from './licence/installed.ts'
 import { type LicenceNews, openLicenceNews } from './licence/news.ts'
@@ -145,7 +145,7 @@ export async function build(options: BuildOptions): Promise<Agent> {
   const outbox = openOutbox(store.write, store.read, () => config.int('max_events'), now, metrics.events.written)
   const members: AreaContext['members'] = new Set()
   const elsewhere = openElsewhere({ config, gates: () => gates, app: () => app })
-  const ailments = new Map<string, string>()
+  const ailments = new Map<string, Advice>()
   const cautions: Health['cautions'] = new Map()
   const collections = collectionsOf(enabled.values())
   let replicator: Replicator | undefined
@@ -168,7 +168,7 @@ export async function build(options: BuildOptions): Promise<Agent> {
     members,
     elsewhere,
     cautions: (what) => void (what === undefined ? cautions.delete(area) : cautions.set(area, what)),
-    ails: (reason) => void (reason === undefined ? ailments.delete(area) : ailments.set(area, reason)),
+    ails: (why) => void (why === undefined ? ailments.delete(area) : ailments.set(area, why)),
   })
   const troubles = new Map<string, string>()
   const drift = openDrift({

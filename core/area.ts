@@ -27,6 +27,7 @@ import type { Plane } from '../dataplane/plane.ts'
 import type { Config, ConfigKeys } from './config.ts'
 import type { KeyResolver } from './gates/bearer.ts'
 import type { Lockout } from './gates/lockout.ts'
+import type { Advice } from './health.ts'
 import type { LicenceView } from './licence/state.ts'
 import type { Collection, Replicator } from './replication.ts'
 import type { Origin } from './state/events.ts'
@@ -120,10 +121,13 @@ export interface AreaContext {
   members: Set<(db: Db) => Iterable<Member>>
   /** Calls for other members of the cluster, and from them. */
   elsewhere: Elsewhere
-  /** Says why the area does not do its work, though it is on; undefined once it does. Told by gRPC health. */
-  ails(reason: string | undefined): void
+  /**
+   * Says why the area does not do its work, though it is on, and what to do; undefined once it does. Told by gRPC health, status and
+   * doctor.
+   */
+  ails(why: Advice | undefined): void
   /** Says what the operator should put right though the area does its work; undefined once that is done. Told by status and doctor. */
-  cautions(what: string | undefined): void
+  cautions(what: Advice | undefined): void
 }
 export type Stop = () => Promise<void> | void
 
@@ -256,7 +260,10 @@ export async function startArea(area: Area, context: AreaContext): Promise<Stop 
     return await area.start?.(context)
   } catch (error) {
     context.log.error({ err: error }, 'the area could not start')
-    context.ails(`${area.name} could not start: ${(error as Error).message}; see the log of stratumd`)
+    context.ails({
+      what: `${area.name} could not start: ${(error as Error).message}`,
+      remedy: 'put that right, then systemctl restart stratumd; journalctl -u stratumd tells where it failed',
+    })
     return undefined
   }
 }

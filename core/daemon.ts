@@ -8,6 +8,7 @@ import { followState } from './agent-state.ts'
 import { type Agent, build } from './app.ts'
 import { enable } from './enable.ts'
 import { allowedFrom, controlSocket, frrPlaces, type Places, placesFrom, responderSocket } from './environment.ts'
+import type { Advice } from './health.ts'
 import { openLog } from './observe/log.ts'
 import { quickstart } from './quickstart.ts'
 import { serviceManager } from './service-manager.ts'
@@ -146,7 +147,10 @@ async function openNetwork(agent: Agent, { stateDir }: Places): Promise<() => vo
     },
     {
       onProblem: (problem) =>
-        caution(agent, 'certificate', `${(problem as Error).message}; the former one stays in use`),
+        caution(agent, 'certificate', {
+          what: `${(problem as Error).message}; the former one stays in use`,
+          remedy: 'put a certificate and its key there that can be used; they are taken by themselves',
+        }),
       onUsable: () => caution(agent, 'certificate', undefined),
     },
   )
@@ -158,19 +162,21 @@ function followConfiguration(agent: Agent, { configFile }: Places): () => void {
     agent.config
       .reload()
       .catch((error: unknown) => agent.app.log.error({ err: error }, 'the configuration could not be put into force'))
-    caution(agent, 'config', agent.config.fileProblem())
+    const what = agent.config.fileProblem()
+    const remedy = `correct ${configFile}; it is taken by itself`
+    caution(agent, 'config', what === undefined ? undefined : { what, remedy })
   }
   process.on('SIGHUP', reload)
   return watchFiles([configFile], reload, { intervalMs: 1000, debounceMs: 200 })
 }
 
 /** Notes what should be put right, and logs it once; undefined: it is. */
-function caution({ cautions, app }: Agent, about: string, problem: string | undefined): void {
-  if (cautions.get(about) === problem) return
+function caution({ cautions, app }: Agent, about: string, problem: Advice | undefined): void {
+  if (cautions.get(about)?.what === problem?.what) return
   if (problem === undefined) cautions.delete(about)
   else cautions.set(about, problem)
   if (problem === undefined) app.log.info({ about }, 'what was amiss has been put right')
-  else app.log.error({ about, problem }, 'something should be put right')
+  else app.log.error({ about, problem: problem.what }, 'something should be put right')
 }
 
 async function certificateFor(agent: Agent, stateDir: string): Promise<Certificate | { reason: string }> {

@@ -3,11 +3,31 @@ import type { Plane } from '../dataplane/plane.ts'
 import type { AreaStates } from './areas.ts'
 import type { WatchedStore } from './state/watched.ts'
 
+/**
+ * What can make a node `degraded`: the kernel does not hold what is stored, the store cannot be written, an entry waits for
+ * something, an area does not do its work, something should be put right, a setting is ignored.
+ */
+export const SOURCES = ['kernel', 'store', 'waiting', 'ailment', 'caution', 'setting'] as const
+export type Source = (typeof SOURCES)[number]
+
+/** Something that makes the node `degraded`. */
+export interface Amiss {
+  source: Source
+  what: string
+  /** What to do, where who tells it knows; core/remedies.ts knows the rest. */
+  remedy?: string
+}
+
+/** What is amiss by the word of who alone knows what to do about it. */
+export type Advice = Readonly<Required<Omit<Amiss, 'source'>>>
+
 export interface Health {
   /** What is amiss with the node as a whole; empty while all is well. */
   troubles(): string[]
   /** What should be put right though everything runs on as before, by what it is about: `config`, `certificate`, an area. */
-  cautions: Map<string, string>
+  cautions: Map<string, Advice>
+  /** All of it but settings that are ignored. */
+  amiss(): Amiss[]
   /** Why an area, `dataplane` or `storage` does not do its work; undefined while it does. */
   ailing(name: string): string | undefined
 }
@@ -16,7 +36,7 @@ export interface HealthParts {
   /** Why the kernel does not hold what is stored, by area; empty while it does. */
   kernel: ReadonlyMap<string, string>
   /** Why areas say that they do not do their work, by area. */
-  ailments?: ReadonlyMap<string, string>
+  ailments?: ReadonlyMap<string, Advice>
   /** What is told as `Health.cautions`, which others may write, too. */
   cautions?: Health['cautions']
   store: Pick<WatchedStore, 'problem'>
@@ -24,15 +44,32 @@ export interface HealthParts {
   states: AreaStates
 }
 
-export function openHealth({ kernel, ailments, cautions = new Map(), store, plane, states }: HealthParts): Health {
+export function openHealth({
+  kernel,
+  ailments = new Map(),
+  cautions = new Map(),
+  store,
+  plane,
+  states,
+}: HealthParts): Health {
   const first = (): string | undefined => kernel.values().next().value
+  const ofNode = (): Amiss[] => [
+    ...Array.from(new Set(kernel.values()), (what) => ({ source: 'kernel' as const, what })),
+    ...[store.problem() ?? []].flat().map((what) => ({ source: 'store' as const, what })),
+    ...waiting(plane).map((what) => ({ source: 'waiting' as const, what })),
+  ]
   return {
-    troubles: () => [...new Set(kernel.values()), ...[store.problem() ?? []].flat(), ...waiting(plane)],
+    troubles: () => ofNode().map(({ what }) => what),
     cautions,
+    amiss: () => [
+      ...ofNode(),
+      ...Array.from(ailments.values(), (advice) => ({ source: 'ailment' as const, ...advice })),
+      ...Array.from(cautions.values(), (advice) => ({ source: 'caution' as const, ...advice })),
+    ],
     ailing(name) {
       if (name === 'storage') return store.problem()
       if (name === 'dataplane') return first() ?? unusable(plane)
-      return states.reasonOff(name) ?? kernel.get(name) ?? ailments?.get(name)
+      return states.reasonOff(name) ?? kernel.get(name) ?? ailments.get(name)?.what
     },
   }
 }

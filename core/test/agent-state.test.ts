@@ -56,7 +56,7 @@ t.test(
 t.test('what should be put right is a trouble of the node, too', async (t) => {
   const built = await buildArea(t, 'node')
   const { agent, call } = built
-  agent.cautions.set('config', 'panel.json must hold one JSON object')
+  agent.cautions.set('config', { what: 'panel.json must hold one JSON object', remedy: 'correct it' })
   t.match((await call('GET', STATUS)).body, { status: 'degraded' })
   const stop = await followState(agent, { tickMs: 5 })
   t.same(changes(built), [['starting', 'degraded', 'panel.json must hold one JSON object']])

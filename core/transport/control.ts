@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
-import { amiss } from '../agent-state.ts'
+import { remedied } from '../agent-state.ts'
 import type { Agent } from '../app.ts'
 import type { LoadedArea, TypedApp } from '../area.ts'
 import { isCredentialKey } from '../config.ts'
@@ -82,12 +82,16 @@ function tokenRoutes(app: TypedApp, { overrides }: Agent): void {
 
 function serviceRoutes(app: TypedApp, agent: Agent): void {
   const { overrides, states, plane } = agent
-  const status = () => ({
-    services: agent.services.status(),
-    areas: states.all(),
-    facilities: plane.check(),
-    troubles: amiss(agent),
-  })
+  const status = () => {
+    const amiss = remedied(agent)
+    return {
+      services: agent.services.status(),
+      areas: states.all(),
+      facilities: plane.check(),
+      troubles: amiss.map(({ what }) => what),
+      amiss,
+    }
+  }
   app.get('/services', status)
   const Body = Type.Object({ on: Type.Boolean() }, strict)
   app.put('/services/rest', { schema: { body: Body } }, async (request) => {

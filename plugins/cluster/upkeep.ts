@@ -17,6 +17,13 @@ const AGAIN_MS = 5000
 const GRACE_MS = 2000
 const FAREWELL_MS = 10_000
 
+const NO_MAJORITY = {
+  what: 'no majority of the cluster can be reached',
+  remedy:
+    'stratumctl cluster status names the members: start those that are offline and mend the network to them; ' +
+    'if a majority is lost for good, stratumctl cluster recover',
+}
+
 type Role = Status['state']
 
 export function startUpkeep(cluster: Cluster): Stop {
@@ -71,8 +78,7 @@ export function startUpkeep(cluster: Cluster): Stop {
 
   function tell(): void {
     const standing = engine.standing()
-    const why = standing && !standing.writable ? 'no majority of the cluster can be reached' : undefined
-    context.ails(why)
+    context.ails(standing && !standing.writable ? NO_MAJORITY : undefined)
     const events = news()
     if (events.length === 0) return
     context

@@ -8,6 +8,10 @@ const LOOK_MS = 1000
 export const WARNING =
   'a guest can take the endpoint of another tenant while its machine is off: endpoints of several tenants are bound, and ' +
   'some have no port; name their ports, or set endpoint_ports to sticky or named'
+const ADVICE = {
+  what: WARNING,
+  remedy: 'stratumctl config set endpoint_ports sticky, or name each port: stratumctl networks port',
+}
 
 type Context = Pick<AreaContext, 'config' | 'read' | 'onCommit' | 'cautions' | 'log'>
 
@@ -20,7 +24,7 @@ export function warnOfRoaming({ config, read, onCommit, cautions, log }: Context
   function look(): void {
     timer = undefined
     try {
-      cautions(config.text('endpoint_ports') === 'roam' && isRoaming(read) ? WARNING : undefined)
+      cautions(config.text('endpoint_ports') === 'roam' && isRoaming(read) ? ADVICE : undefined)
     } catch (error) {
       log.error({ err: error }, 'endpoints could not be looked at')
     }

@@ -1,7 +1,8 @@
 /** What goes into a support bundle, from the agent, from the node and from a log; all of it scrubbed. */
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs'
+import { SOURCES } from '../../health.ts'
+import { FACILITIES } from '../../remedies.ts'
 import { Refused, Unreachable } from '../client.ts'
-import { FACILITIES } from '../doctor/remedies.ts'
 import { type OpenApi, type Operation, operationsOf } from '../openapi.ts'
 import { readDevices } from '../top/devices.ts'
 import { UsageError, type VerbContext } from '../verb.ts'
@@ -70,7 +71,7 @@ function wordsOf(document: OpenApi | undefined, operations: readonly Operation[]
   walk(document?.paths)
   walk(document?.components)
   for (const device of readDevices().keys()) words.add(device)
-  for (const word of OWN_WORDS) words.add(word)
+  for (const word of [...OWN_WORDS, ...SOURCES]) words.add(word)
   return words
 }
 const OWN_WORDS = [

@@ -1,15 +1,17 @@
 /** What a running agent says of itself. */
 import type { LicenceView } from '../../licence/state.ts'
+import { isChoice, remedyFor, remedyForTrouble } from '../../remedies.ts'
 import type { ServiceStatus } from '../../services.ts'
 import type { VerbContext } from '../verb.ts'
 import type { Finding } from './finding.ts'
-import { isChoice, remedyFor, remedyForTrouble } from './remedies.ts'
 
 export interface Told {
   services: readonly ServiceStatus[]
   areas: readonly { name: string; reason?: string }[]
   facilities: readonly { name: string; available: boolean; detail: string; restarts?: number }[]
   troubles: readonly string[]
+  /** An agent before this command, at an upgrade, tells `troubles` alone. */
+  amiss?: readonly { what: string; remedy?: string }[]
 }
 
 /** Three calls, none of which walks anything. @throws what `call` does */
@@ -26,7 +28,7 @@ export async function askAgent({ call }: Pick<VerbContext, 'call'>): Promise<Fin
   return [...ofServices(told), ...licenceFindings(license, reason), ...(blocks.length > 0 ? [blocked] : [])]
 }
 
-export function ofServices({ services, areas, facilities, troubles }: Told): Finding[] {
+export function ofServices({ services, areas, facilities, troubles, amiss }: Told): Finding[] {
   const off = facilities.filter(({ available }) => !available)
   return [
     { severity: 'ok', about: 'agent', what: 'answers on its control socket' },
@@ -40,12 +42,12 @@ export function ofServices({ services, areas, facilities, troubles }: Told): Fin
       const remedy = named === undefined ? remedyFor('', reason) : remedyFor(named.name, named.detail)
       return [{ severity: 'warning', about: name, what: `off: ${reason}`, ...(remedy && { remedy }) }]
     }),
-    ...troubles.map(
-      (what): Finding => ({
+    ...(amiss ?? troubles.map((what) => ({ what }))).map(
+      (trouble): Finding => ({
         severity: 'warning',
         about: 'degraded',
-        what,
-        remedy: remedyForTrouble(what),
+        what: trouble.what,
+        remedy: remedyForTrouble(trouble),
       }),
     ),
   ]

@@ -7,10 +7,10 @@ import t from 'tap'
 import { startAgent } from '../../../test/agent.ts'
 import { scratch } from '../../../test/build.ts'
 import { netns, requireRoot } from '../../../test/netns.ts'
+import { FACILITIES } from '../../remedies.ts'
 import { licenceFindings, ofServices } from '../doctor/agent.ts'
 import { type Finding, findingLines, worstOf } from '../doctor/finding.ts'
 import { conntrackFindings, diskFinding, endFinding, kernelFindings } from '../doctor/host.ts'
-import { FACILITIES } from '../doctor/remedies.ts'
 
 const MAIN = join(import.meta.dirname, '../main.js')
 

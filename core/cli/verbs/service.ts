@@ -1,4 +1,5 @@
 /** The network services: REST, gRPC health, event stream. */
+import { remedyForTrouble } from '../../remedies.ts'
 import type { ServiceStatus } from '../../services.ts'
 import type { Verb } from '../verb.ts'
 
@@ -7,6 +8,8 @@ interface Services {
   areas: { name: string; reason?: string }[]
   facilities: { name: string; available: boolean; detail: string }[]
   troubles: string[]
+  /** An agent before this command, at an upgrade, tells `troubles` alone. */
+  amiss?: { what: string; remedy?: string }[]
 }
 
 export const verbs: readonly Verb[] = [
@@ -47,4 +50,5 @@ const facilityLines = ({ facilities }: Services) =>
 const areaLines = ({ areas }: Services) =>
   areas.flatMap(({ name, reason }) => (reason === undefined ? [] : [`${name}: off: ${reason}`]))
 
-const troubleLines = ({ troubles }: Services) => troubles.map((trouble) => `trouble: ${trouble}`)
+const troubleLines = ({ troubles, amiss = troubles.map((what) => ({ what })) }: Services) =>
+  amiss.flatMap((trouble) => [`trouble: ${trouble.what}`, `  do: ${remedyForTrouble(trouble)}`])

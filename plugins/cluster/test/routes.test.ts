@@ -141,14 +141,16 @@ t.test('gate-09 nor does the command line make or join a cluster without it', as
   t.match((await local('GET', '/control/v1/cluster')).body, { enabled: true, peers: [] })
 })
 
-t.test('D113 an area that says that it ails is not serving', async (t) => {
-  const { agent } = await buildArea(t, 'cluster', { only })
+t.test('D32 D113 an area that says that it ails is not serving', async (t) => {
+  const { agent, call } = await buildArea(t, 'cluster', { only })
   t.equal(agent.ailing('cluster'), undefined)
   const context = clusterOf(agent.config).context
-  context.ails('no majority')
+  context.ails({ what: 'no majority', remedy: 'start the others' })
   t.equal(agent.ailing('cluster'), 'no majority')
-  t.same(agent.troubles(), [], 'the node as a whole is well')
+  t.same(agent.troubles(), [], 'the node as a whole serves')
+  t.match((await call('GET', '/api/v1/status')).body, { status: 'degraded', warnings: ['no majority'] })
   context.ails(undefined)
+  t.equal((await call('GET', '/api/v1/status')).body.status, 'running')
   t.equal(agent.ailing('cluster'), undefined)
 })
 

@@ -1,4 +1,8 @@
-/** What makes a facility of the data plane available: the package, the kernel option, the setting. */
+/**
+ * What to do about what is amiss: the package, the kernel option, the setting that makes a facility available, and the way out of
+ * whatever makes the node `degraded`.
+ */
+import type { Amiss, Source } from './health.ts'
 
 interface Remedy {
   /** Of the reason that the agent gives. */
@@ -50,6 +54,32 @@ const BY_FACILITY: Readonly<Record<string, string>> = {
 const OF_RESPONDER = BY_REASON.filter(({ when }) => /responder|setpriv/.test(when.source))
 
 const BY_TROUBLE: readonly Remedy[] = [
+  { when: /another zebra/, remedy: 'systemctl disable --now frr' },
+  {
+    when: /carr(ies|y) (no )?traffic, because/,
+    remedy: `put right what keeps the programs of the ports out; they need ${BY_FACILITY.port}`,
+  },
+  {
+    when: /interface \S+ does not exist/,
+    remedy: 'make that interface, or delete what names it; it is taken as soon as it is there',
+  },
+  {
+    when: /exists and is not ours/,
+    remedy:
+      'delete or rename what another program has made there (ip addr, ip link, ip route), or delete it from the store',
+  },
+  {
+    when: /^bgpd: /,
+    remedy: 'correct the neighbor, prefix or policy that bgpd refuses: stratumctl bgp neighbors',
+  },
+  {
+    when: /^STRATUM_\w+ is ignored|in the environment is ignored|; correct STRATUM_/,
+    remedy: 'correct it in the environment of the unit (systemctl edit stratumd), then systemctl restart stratumd',
+  },
+  {
+    when: /^\d+ more entries wait$/,
+    remedy: 'put right what the lines before this one say: the others are shown then',
+  },
   { when: /somebody/, remedy: "stratumctl events tail --since 0 --types 'agent.drift'" },
   {
     when: /device \S+ is not there, which source NAT rule \d+ /,
@@ -62,10 +92,21 @@ const BY_TROUBLE: readonly Remedy[] = [
   { when: /config|certificate|tls_/i, remedy: 'stratumctl config list; set the key anew or unset it' },
 ]
 
-/** What to do about something that makes the agent `degraded`. */
-export const remedyForTrouble = (what: string): string =>
-  [...BY_TROUBLE, ...OF_RESPONDER].find(({ when }) => when.test(what))?.remedy ??
-  'journalctl -u stratumd tells since when and why'
+/** Where the text says nothing that is known here. A caution and an ailment bring what to do with them. */
+const BY_SOURCE: Readonly<Record<Exclude<Source, 'ailment' | 'caution'>, string>> = {
+  kernel: 'put right what the kernel refuses, as the line says, then stratumctl drift check tries it at once',
+  store: 'df -h and df -i of the state directory, dmesg for errors of its disk; it is tried again every second',
+  waiting: 'put right what the line names, or delete what waits for it; it is tried again by itself',
+  setting: 'stratumctl config list; set the key anew or unset it',
+}
+
+/** What to do about something that makes the agent `degraded`. The source is unknown where an agent before this one tells it. */
+export function remedyForTrouble({ source, what, remedy }: Omit<Amiss, 'source'> & { source?: Source }): string {
+  if (remedy !== undefined) return remedy
+  const known = [...BY_TROUBLE, ...OF_RESPONDER].find(({ when }) => when.test(what))?.remedy
+  const general = source === undefined || source === 'ailment' || source === 'caution' ? undefined : BY_SOURCE[source]
+  return known ?? general ?? 'journalctl -u stratumd tells since when and why'
+}
 
 /** What a data plane can have. */
 export const FACILITIES: readonly string[] = Object.keys(BY_FACILITY)
