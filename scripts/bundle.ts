@@ -10,13 +10,14 @@ import type { Program } from '../core/bundled.ts'
 
 interface Recipe {
   entry: string
-  /** The module of an area that it finds by its place. */
-  ofAreas: string
+  /** The modules of an area that it finds by their places. */
+  ofAreas: readonly string[]
 }
 
 const RECIPES: Readonly<Record<Program, Recipe>> = {
-  agent: { entry: 'core/daemon.js', ofAreas: 'index.js' },
-  ctl: { entry: 'core/cli/stratumctl.js', ofAreas: 'verbs.js' },
+  agent: { entry: 'core/daemon.js', ofAreas: ['index.js'] },
+  // `teardown` asks the areas what they make.
+  ctl: { entry: 'core/cli/stratumctl.js', ofAreas: ['verbs.js', 'index.js'] },
 }
 const NATIVE = ['better-sqlite3', 'better-sqlite3-12', 'koffi']
 
@@ -58,10 +59,10 @@ async function bundle(out: string, program: Program): Promise<void> {
   writeFileSync(`${outfile}.modules`, `${own.join('\n')}\n`)
 }
 
-/** Paths below `out` of the modules `file` of all areas. */
-const areaModules = (out: string, file: string): string[] =>
+/** Paths below `out` of the modules `files` of all areas. */
+const areaModules = (out: string, files: readonly string[]): string[] =>
   readdirSync(join(out, 'plugins'))
-    .map((area) => `plugins/${area}/${file}`)
+    .flatMap((area) => files.map((file) => `plugins/${area}/${file}`))
     .filter((path) => existsSync(join(out, path)))
 
 /** Modules of ours say by `import.meta` where they are; in the bundle they say where they were. */
