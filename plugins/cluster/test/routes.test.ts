@@ -53,12 +53,15 @@ t.test('cluster-04 cluster-05 cluster-07 where clustering is not enabled nobody 
       const got = await call('POST', `${P}/${path}`, body)
       t.same([got.status, got.body], [503, OFF], path)
     }
+    const empty = await call('POST', `${P}/join`, {})
+    t.same([empty.status, empty.body], [503, OFF], 'before the body is looked at')
     t.ok(
       logged.some(({ why }) => typeof why === 'string'),
       'the log says why',
     )
   }
-  const { call } = await buildArea(t, 'cluster', { only })
+  const enabled = { cluster_enabled: 'on', cluster_address: '192.0.2.1' }
+  const { call } = await buildArea(t, 'cluster', { only, config: enabled })
   for (const field of ['node_id', 'address'] as const) {
     const { [field]: _, ...rest } = node
     const { status, body } = await call('POST', `${P}/join`, rest)
