@@ -1,5 +1,4 @@
 /** Replicated rows out of the store and, changed by others, into it. */
-import Database from 'better-sqlite3'
 import type { Db, EventDraft, Ref } from '../../area.ts'
 import {
   type Collection,
@@ -13,6 +12,7 @@ import {
   type Value,
 } from '../../replication.ts'
 import { inSlices } from '../../slices.ts'
+import { Database } from '../sqlite.ts'
 import { condition, listed, pick, quoted, shareOf, statement, valuesOf } from './table.ts'
 
 /** Rows that are read, or deleted, in one go. */
