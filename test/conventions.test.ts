@@ -85,6 +85,13 @@ t.test('the core names no area, the data plane knows neither core nor areas', as
   }
 })
 
+t.test('which SQLite a Node has, and whose errors it throws, one module decides', async (t) => {
+  const found = product.filter((path) =>
+    /^import (?!type )[^\n]* from 'better-sqlite3/m.test(readFileSync(join(ROOT, path), 'utf8')),
+  )
+  t.same(found, [])
+})
+
 t.test('processes are started in known places only', async (t) => {
   const allowed = /^(dataplane\/(frr|nft|responder)\/session|plugins\/cluster\/etcd\/child|scripts\/|core\/cli\/)/
   const spawning = product.filter((path) => !path.includes('/test/') && /node:child_process/.test(read(path)))
