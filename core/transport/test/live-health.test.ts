@@ -37,13 +37,10 @@ async function seizeTable({ ns }: Live) {
   say('add table inet stratum')
   say('delete table inet stratum')
   say('add table inet stratum { flags owner; }')
+  // One question: between two, the table that was found may have gone.
   await until(
-    () => ns.run('nft', 'list', 'tables'),
-    (tables) => tables.includes('inet stratum'),
-  )
-  await until(
-    () => ns.run('nft', 'list', 'table', 'inet', 'stratum'),
-    (text) => text.includes('flags owner'),
+    () => ns.run('nft', '--terse', 'list', 'ruleset'),
+    (text) => /table inet stratum \{[^\n]*\n\tflags owner/.test(text),
   )
   return async () => {
     const gone = once(thief, 'exit')

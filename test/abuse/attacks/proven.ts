@@ -170,7 +170,7 @@ export const proven: readonly Proven[] = [
   guest(
     'come by a device with the ifindex of another tenant',
     'dataplane/bpf/port/test/guard.test.ts',
-    'with the ifindex of another device is in no net of that',
+    'with the ifindex of another device',
   ),
   local(
     'open the gate by a rule before ours, or by the flag dormant',
