@@ -88,20 +88,29 @@ export function readBfd(answer: string): Map<string, BfdState> {
   )
 }
 
-/** Of `show bgp vrf all … statistics json`: how many prefixes each speaker has. */
+/** Of `show bgp … statistics json`: how many prefixes each speaker has. */
 export function readPrefixCounts(answer: string): number[] {
   return Object.entries(fields(parse(answer))).flatMap(([key, value]) =>
     /unicast$/i.test(key) ? list(value).map((it) => number(fields(it).totalPrefixes)) : [],
   )
 }
 
-/** `"192.0.2.0/24": [` and what follows, up to the end of the line. */
+/** FRR 8: `"192.0.2.0/24": [` and what follows, up to the end of the line. */
 const ROUTE_LINE = /^[\s,]*(?:"routes": \{\s*)?"([0-9a-f.:]+\/\d+)": (\[.*\])\s*$/
 
-/** A line of `show bgp … json detail`: the routes of one prefix that neighbors have told. */
-export function readRouteLine(line: string): BgpRoute[] {
-  const [, prefix = '', json = ''] = ROUTE_LINE.exec(line) ?? []
-  return json === '' ? [] : list(parse(json)).flatMap((value) => readRoute(prefix, fields(value)) ?? [])
+/** FRR 10 has a line for the prefix, and a later one for its paths. */
+const PREFIX_LINE = /^"prefix": "([0-9a-f.:]+\/\d+)",\s*$/
+const PATHS_LINE = /^,?"paths": (\[.*\])\s*$/
+
+/** Takes the lines of one `show bgp … json detail` in order; each returns the routes in it that neighbors have told. */
+export function routeReader(): (line: string) => BgpRoute[] {
+  let current = ''
+  return (line) => {
+    current = PREFIX_LINE.exec(line)?.[1] ?? current
+    const whole = ROUTE_LINE.exec(line)
+    const [prefix = '', json = ''] = whole ? whole.slice(1) : [current, PATHS_LINE.exec(line)?.[1]]
+    return json === '' ? [] : list(parse(json)).flatMap((value) => readRoute(prefix, fields(value)) ?? [])
+  }
 }
 
 const ORIGINS = { IGP: 'igp', EGP: 'egp', incomplete: 'incomplete' } as const
@@ -135,7 +144,7 @@ function readRoute(prefix: string, all: Fields): BgpRoute | undefined {
 
 const spelled = (value: unknown): string => communityName(communityNumber(text(value)))
 
-/** Instances of `show bgp vrf all neighbors json`: `default`, `as65009`. */
+/** Instances of `show bgp vrf all … json`: `default`, `as65009`. */
 export const readInstances = (answer: string): string[] =>
   Array.from(answer.matchAll(/^"(default|as\d{1,10})":(?=\{)/gm), ([, name]) => name ?? '')
 

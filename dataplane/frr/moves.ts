@@ -14,7 +14,8 @@ export interface Move {
   to: string
 }
 
-const MOVE = /^([0-9a-f.:]{2,45}) went from ([A-Za-z]{1,16}) to ([A-Za-z]{1,16})$/
+/** FRR 10 names the socket, too: `10.7.0.2 fd 20 went from …`, and -1 for none. */
+const MOVE = /^([0-9a-f.:]{2,45})(?: fd -?\d{1,10})? went from ([A-Za-z]{1,16}) to ([A-Za-z]{1,16})$/
 
 /** undefined for a line that tells of something else. */
 export function readMove(text: string): Move | undefined {

@@ -1,6 +1,6 @@
 /** What the daemons tell of their work. Long listings have a connection of their own, so that nothing waits for their reader. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { readBfd, readInstances, readNeighbors, readPrefixCounts, readQueued, readRouteLine } from './answers.ts'
+import { readBfd, readInstances, readNeighbors, readPrefixCounts, readQueued, routeReader } from './answers.ts'
 import type { Bgp, BgpRoute, BgpState } from './bgp.ts'
 import type { Follower } from './follow.ts'
 import { takesKeys } from './md5.ts'
@@ -37,6 +37,11 @@ export function openReadings({ places, daemon, pids, follower }: ReadingParts): 
     if (!outcome?.ok) throw new Error(`${name} does not answer "${command}": look at journalctl -t ${name}`)
     return outcome.text
   }
+  /** Of each speaker what follows `show bgp`; the summary of its neighbors is the shortest answer that names it. */
+  const instances = async (): Promise<string[]> =>
+    readInstances(await ask('bgpd', 'show bgp vrf all ipv4 unicast summary json')).map((name) =>
+      name === 'default' ? '' : ` view ${name}`,
+    )
   // Of each listing that is under way bgpd keeps the whole answer in memory.
   const inTurn = openTurns()
 
@@ -61,12 +66,10 @@ export function openReadings({ places, daemon, pids, follower }: ReadingParts): 
     async *routes(family) {
       const turn = await ownTurn(inTurn)
       try {
-        const instances = readInstances(await ask('bgpd', 'show bgp vrf all neighbors json'))
-        for (const instance of instances) {
+        for (const instance of await instances()) {
           const vty = await openVty(`${places.runDir}/bgpd.vty`, PATIENCE_MS)
           try {
-            const view = instance === 'default' ? '' : ` view ${instance}`
-            yield* routesOf(vty.stream(`show bgp${view} ipv${family} unicast json detail`))
+            yield* routesOf(vty.stream(`show bgp${instance} ipv${family} unicast json detail`))
           } finally {
             vty.close()
           }
@@ -77,9 +80,12 @@ export function openReadings({ places, daemon, pids, follower }: ReadingParts): 
     },
 
     async prefixes() {
-      const answers = [4, 6].map((family) => ask('bgpd', `show bgp vrf all ipv${family} unicast statistics json`))
-      const [four = [], six = []] = (await Promise.all(answers)).map(readPrefixCounts)
-      return four.map((many, at) => many + (six[at] ?? 0))
+      const of = async (instance: string) => {
+        // Asked for all instances at once bgpd of FRR 10.3 crashes.
+        const answers = [4, 6].map((family) => ask('bgpd', `show bgp${instance} ipv${family} unicast statistics json`))
+        return (await Promise.all(answers)).flatMap(readPrefixCounts).reduce((sum, many) => sum + many, 0)
+      }
+      return Promise.all((await instances()).map(of))
     },
 
     async converged(ms) {
@@ -111,13 +117,14 @@ function ownTurn(inTurn: ReturnType<typeof openTurns>): Promise<{ end(): void }>
 /** The routes of a listing as it comes. */
 export async function* routesOf(chunks: AsyncIterable<Buffer>): AsyncIterable<BgpRoute[]> {
   const decoder = new TextDecoder()
+  const read = routeReader()
   let [rest, since] = ['', performance.now()]
   for await (const chunk of chunks) {
     const lines = (rest + decoder.decode(chunk, { stream: true })).split('\n')
     rest = lines.pop() ?? ''
     let found: BgpRoute[] = []
     for (const line of lines) {
-      for (const route of readRouteLine(line)) found.push(route)
+      for (const route of read(line)) found.push(route)
       if (performance.now() - since < SLICE_MS) continue
       yield found
       found = []
@@ -126,6 +133,6 @@ export async function* routesOf(chunks: AsyncIterable<Buffer>): AsyncIterable<Bg
     }
     if (found.length > 0) yield found
   }
-  const last = readRouteLine(rest)
+  const last = read(rest)
   if (last.length > 0) yield last
 }

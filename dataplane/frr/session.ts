@@ -3,7 +3,7 @@
  * They detach, so they outlive the agent; the next one finds them by their sockets. There can be no other zebra in the same network
  * namespace, such as that of Debian's frr.service: each deletes routes that it has not installed itself.
  */
-import { execFile } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
 import {
   accessSync,
   chmodSync,
@@ -42,6 +42,9 @@ const START_MS = 15_000
 /** Longest time that a daemon lets an answer wait; listing a million routes to somebody else keeps bgpd for seconds. */
 const PATIENCE_MS = 60_000
 const STOP_MS = 5000
+/** How much of what a daemon says at its start is kept, and how long one that has failed is listened to. */
+const MAX_SAID = 4096
+const LAST_WORDS_MS = 200
 /** Routes of a zebra that was killed stay so many seconds until its successor has heard bgpd. */
 const SWEEP_S = 180
 
@@ -129,9 +132,44 @@ export async function findDaemon(places: FrrPlaces, name: Daemon, onLost?: () =>
   }
 }
 
+/** FRR 8's bfdd has a control socket of its own to be placed; FRR 10's refuses the option. */
+async function ownOptions({ binDir, runDir }: FrrPlaces, name: Daemon): Promise<readonly string[]> {
+  if (name === 'zebra') return ['-r', '-K', String(SWEEP_S)]
+  if (name !== 'bfdd') return []
+  const { stdout } = await promisify(execFile)(`${binDir}/${name}`, ['--help'], { timeout: START_MS })
+  return stdout.includes('--bfdctl') ? ['--bfdctl', `${runDir}/bfdd.sock`] : []
+}
+
+/** Resolves when the process that was started has left a daemon behind. */
+function launch({ binDir, runDir }: FrrPlaces, name: Daemon, options: readonly string[]): Promise<void> {
+  const env = { PATH: '/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL: 'C', TZ: 'UTC' }
+  const child = spawn(`${binDir}/${name}`, options, {
+    ...{ cwd: '/', env, timeout: START_MS, stdio: ['ignore', 'ignore', 'pipe'] },
+  })
+  let said = ''
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    said = (said + text).slice(-MAX_SAID)
+  })
+  if (child.pid !== undefined) write(launcher(runDir, name), String(child.pid), 0o600)
+  return new Promise((resolve, reject) => {
+    const fail = (why: string) =>
+      reject(new Error(`${name} cannot be started: ${said.trim().split('\n').at(-1) || why}`))
+    child.once('error', (error) => fail(error.message))
+    child.once('exit', (code, signal) => {
+      // Its end is not waited for: FRR 10's daemons keep it open for good, FRR 8's do not.
+      if (code === 0) {
+        child.stderr.destroy()
+        return resolve()
+      }
+      child.once('close', () => fail(`it ended by ${signal ?? `exit code ${code}`}`))
+      setTimeout(() => child.stderr.destroy(), LAST_WORDS_MS)
+    })
+  })
+}
+
 /** Starts a daemon that outlives this process, and connects. Rejects with a sentence for the operator. */
 export async function startDaemon(places: FrrPlaces, name: Daemon, onLost?: () => void): Promise<Vty> {
-  const { binDir, runDir } = places
+  const { runDir } = places
   const other = name === 'zebra' ? await otherZebra(places) : undefined
   if (other !== undefined)
     throw new Error(
@@ -140,28 +178,9 @@ export async function startDaemon(places: FrrPlaces, name: Daemon, onLost?: () =
   // One that does not answer would keep the sockets from its successor.
   await endDaemon(places, name)
   prepare(places, name)
-  const own: Readonly<Record<Daemon, readonly string[]>> = {
-    zebra: ['-r', '-K', String(SWEEP_S)],
-    bfdd: ['--bfdctl', `${runDir}/bfdd.sock`],
-    bgpd: [],
-  }
   const common = ['-d', '-u', 'frr', '-g', 'frr', '-P', '0', '--log', 'syslog', '--log-level', 'notifications']
   const sockets = ['--vty_socket', runDir, '-z', `${runDir}/zserv.api`, '-i', `${runDir}/${name}.pid`]
-  try {
-    const started = promisify(execFile)(
-      `${binDir}/${name}`,
-      [...common, ...sockets, '-f', config(runDir, name), ...own[name]],
-      { cwd: '/', env: { PATH: '/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL: 'C', TZ: 'UTC' }, timeout: START_MS },
-    )
-    write(launcher(runDir, name), String(started.child.pid), 0o600)
-    await started
-  } catch (error) {
-    const said = String((error as { stderr?: string }).stderr ?? '')
-      .trim()
-      .split('\n')
-      .at(-1)
-    throw new Error(`${name} cannot be started: ${said || (error as Error).message}`)
-  }
+  await launch(places, name, [...common, ...sockets, '-f', config(runDir, name), ...(await ownOptions(places, name))])
   for (const end = performance.now() + START_MS; performance.now() < end; await delay(20)) {
     const vty = await findDaemon(places, name, onLost)
     if (vty) return vty

@@ -2,7 +2,7 @@
 
 import t from 'tap'
 import { fc } from '../../../test/property.ts'
-import { readBfd, readInstances, readNeighbors, readPrefixCounts, readQueued, readRouteLine } from '../answers.ts'
+import { readBfd, readInstances, readNeighbors, readPrefixCounts, readQueued, routeReader } from '../answers.ts'
 import { observed } from '../observed.ts'
 import { routesOf } from '../readings.ts'
 import { readStatements } from '../statements.ts'
@@ -15,7 +15,7 @@ const LINE =
   '{ "routes": { "203.0.113.0/24": [{"prefix":"203.0.113.0/24","version":3},{"aspath":{"string":"65002 {1,2}","segments":[{"type":"as-sequence","list":[65002]},{"type":"as-set","list":[1,2]}],"length":1},"origin":"IGP","metric":55,"locPrf":100,"valid":true,"bestpath":{"overall":true},"community":{"string":"65002:7 no-export","list":["65002:7","noExport","gracefulShutdown"]},"lastUpdate":{"epoch":1795356013},"nexthops":[{"ip":"fe80::1","scope":"link-local"},{"ip":"10.7.0.2","afi":"ipv4","used":true}],"peer":{"peerId":"10.7.0.2"}},{"aspath":{"string":"Local"},"sourced":true}]'
 
 t.test('a route is read from its line', async (t) => {
-  t.same(readRouteLine(LINE.slice(2)), [
+  t.same(routeReader()(LINE.slice(2)), [
     {
       ...{
         prefix: '203.0.113.0/24',
@@ -31,25 +31,63 @@ t.test('a route is read from its line', async (t) => {
   ])
 })
 
-t.test('lines are found however the answer is cut', async (_t) => {
-  const text = `{\n "vrfId": 0,\n "routes": { "1.0.0.0/8": [{"aspath":{}}]\n,"2.0.0.0/8": [{"aspath":{}}]\n }  } \n`
-  await fc.assert(
-    fc.asyncProperty(fc.array(fc.integer({ min: 1, max: 9 })), async (sizes) => {
-      async function* pieces() {
-        let at = 0
-        for (const size of sizes) {
-          yield Buffer.from(text.slice(at, at + size))
-          at += size
-        }
-        yield Buffer.from(text.slice(at))
-      }
-      const found: string[] = []
-      for await (const routes of routesOf(pieces())) found.push(...routes.map(({ prefix }) => prefix))
-      return found.join() === '1.0.0.0/8,2.0.0.0/8'
-    }),
-    { numRuns: 200, seed: 3 },
-  )
+/** As FRR 10.3 has told it. */
+const TEN = `{
+ "vrfId": 0,
+ "vrfName": "default",
+ "tableVersion": 4,
+ "routerId": "10.0.0.1",
+ "defaultLocPrf": 100,
+ "localAS": 65001,
+ "routes": { "10.9.0.0/16": {
+"prefix": "10.9.0.0/16",
+"version": 3,"advertisedTo": {
+  "10.7.0.2":{}
+}
+,"paths": [{"aspath":{"string":"65002","segments":[{"type":"as-sequence","list":[65002]}],"length":1},"origin":"IGP","valid":true,"version":3,"bestpath":{"overall":true,"selectionReason":"First path received"},"lastUpdate":{"epoch":1795486699,"string":"Tue Nov 24 02:18:19 2026"},"nexthops":[{"ip":"10.7.0.2","afi":"ipv4","metric":0,"accessible":true,"used":true}],"peer":{"peerId":"10.7.0.2","routerId":"10.7.0.2","type":"external"}}]
+} ,"192.0.2.0/24": {
+"prefix": "192.0.2.0/24",
+"version": 1,
+"paths": [{"aspath":{"string":"Local","segments":[],"length":0},"origin":"IGP","metric":0,"weight":32768,"valid":true,"version":1,"sourced":true,"local":true,"bestpath":{"overall":true,"selectionReason":"First path received"},"nexthops":[{"ip":"0.0.0.0","hostname":"vm","afi":"ipv4","metric":0,"accessible":true,"used":true}],"peer":{"peerId":"0.0.0.0","routerId":"10.0.0.1"}}]
+} ,"203.0.113.0/24": {
+"prefix": "203.0.113.0/24",
+"version": 4,
+"paths": [{"aspath":{"string":"65002","segments":[{"type":"as-sequence","list":[65002]}],"length":1},"origin":"IGP","valid":true,"version":4,"bestpath":{"overall":true,"selectionReason":"First path received"},"community":{"string":"65002:7 no-export","list":["65002:7","noExport"]},"lastUpdate":{"epoch":1795486699,"string":"Tue Nov 24 02:18:19 2026"},"nexthops":[{"ip":"10.7.0.2","afi":"ipv4","metric":0,"accessible":true,"used":true}],"peer":{"peerId":"10.7.0.2","routerId":"10.7.0.2","type":"external"}}]
+}  } , "totalRoutes": 3, "totalPaths": 3 }${' '}
+`
+
+t.test('of FRR 10 a route is read from two lines', async (t) => {
+  const common = { nextHop: '10.7.0.2', asPath: [65002], origin: 'igp', peer: '10.7.0.2', best: true } as const
+  t.same(TEN.split('\n').flatMap(routeReader()), [
+    { prefix: '10.9.0.0/16', communities: [], receivedAt: 1_795_486_699, ...common },
+    { prefix: '203.0.113.0/24', communities: ['65002:7', 'no-export'], receivedAt: 1_795_486_699, ...common },
+  ])
 })
+
+const EIGHT = `{\n "vrfId": 0,\n "routes": { "1.0.0.0/8": [{"aspath":{}}]\n,"2.0.0.0/8": [{"aspath":{}}]\n }  } \n`
+
+for (const [version, text, prefixes] of [
+  ['8', EIGHT, '1.0.0.0/8,2.0.0.0/8'],
+  ['10', TEN, '10.9.0.0/16,203.0.113.0/24'],
+] as const)
+  t.test(`lines of FRR ${version} are found however the answer is cut`, async (_t) => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(fc.integer({ min: 1, max: 9 })), async (sizes) => {
+        async function* pieces() {
+          let at = 0
+          for (const size of sizes) {
+            yield Buffer.from(text.slice(at, at + size))
+            at += size
+          }
+          yield Buffer.from(text.slice(at))
+        }
+        const found: string[] = []
+        for await (const routes of routesOf(pieces())) found.push(...routes.map(({ prefix }) => prefix))
+        return found.join() === prefixes
+      }),
+      { numRuns: 200, seed: 3 },
+    )
+  })
 
 t.test('answers are told apart however they come', async (_t) => {
   const outcome = fc.record({
@@ -95,6 +133,8 @@ t.test('nothing that a daemon could say makes a parser throw', async (_t) => {
     'set community 1:x y',
     'address-family ipv4 unicast',
     '"routes": { "1.0.0.0/8": [',
+    '\n"prefix": "1.0.0.0/8",\n',
+    '\n,"paths": [{"aspath":{}}]\n',
     '__proto__',
     'null',
     '1e999',
@@ -105,6 +145,7 @@ t.test('nothing that a daemon could say makes a parser throw', async (_t) => {
     fc.array(words, { maxLength: 40 }).map((it) => it.join('')),
     fc.json(),
     fc.json().map((it) => `"1.0.0.0/8": [${it}]`),
+    fc.json().map((it) => `"prefix": "1.0.0.0/8",\n"paths": [${it}]`),
   )
   const peers = fc
     .json()
@@ -113,7 +154,7 @@ t.test('nothing that a daemon could say makes a parser throw', async (_t) => {
     fc.asyncProperty(fc.oneof(noise, peers), async (text) => {
       const neighbors = await readNeighbors(text)
       for (const neighbor of neighbors) if (typeof neighbor.messagesIn !== 'number') throw new Error('no number')
-      for (const route of readRouteLine(text))
+      for (const route of text.split('\n').flatMap(routeReader()))
         if (!Array.isArray(route.communities) || typeof route.nextHop !== 'string') throw new Error('no route')
       readBfd(text)
       readInstances(text)

@@ -19,8 +19,11 @@ const told = (moves: readonly string[], first?: 'Idle' | 'Active') => {
 
 t.test('a move is read from its line, and from no other', async (t) => {
   t.same(readMove('fd07::2 went from Idle to Active'), { address: 'fd07::2', from: 'Idle', to: 'Active' })
+  for (const fd of [-1, 20])
+    t.same(readMove(`${A} fd ${fd} went from OpenSent to Idle`), { address: A, from: 'OpenSent', to: 'Idle' }, 'FRR 10')
   for (const text of [
     '',
+    `${A} fd went from Idle to Active`,
     'x went from Idle to Active',
     `${A} went from Idle to Active again`,
     `${A} [FSM] Idle->Active`,

@@ -1,16 +1,16 @@
 /** Another zebra in the network namespace. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { chmodSync, existsSync, mkdirSync, readFileSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import t from 'tap'
 import '../../../test/inside.ts'
 import { scratch } from '../../../test/build.ts'
 import { whyNoBgp } from '../../../test/frr.ts'
-import { netns, requireRoot } from '../../../test/netns.ts'
+import { netns, requireRoot, type Scope } from '../../../test/netns.ts'
 import { takesKeys } from '../md5.ts'
-import { otherZebra, startDaemon, whyNoFrr } from '../session.ts'
+import { type Daemon, endDaemon, otherZebra, startDaemon, whyNoFrr } from '../session.ts'
 import { openUpkeep } from '../upkeep.ts'
 import type { Vty } from '../vty.ts'
 
@@ -57,6 +57,49 @@ t.test('a run directory that the daemons cannot reach is a reason not to begin',
   t.equal(await whyNoFrr(places), undefined, 'the agent opens its own directory by itself')
   chmodSync(top, 0o700)
   t.match(await whyNoFrr(places), `chmod o+x ${top}, or have the run directory elsewhere`)
+})
+
+/** FRR's programs, of which one is a script that may call the real one as $REAL. */
+function placesWith(t: Scope, name: Daemon, script: string) {
+  const dir = scratch(t)
+  chmodSync(dir, 0o711)
+  mkdirSync(join(dir, 'bin'))
+  const real = `/usr/lib/frr/${name}`
+  writeFileSync(join(dir, 'bin', name), `#!/bin/sh\nREAL=${real}\n${script}\n`, { mode: 0o755 })
+  const places = { binDir: join(dir, 'bin'), runDir: join(dir, 'frr') }
+  t.teardown(() => endDaemon(places, name))
+  return places
+}
+
+t.test(
+  'a daemon that keeps what it was given to speak to, as FRR 10 does, has started',
+  { skip: whyNoBgp() },
+  async (t) => {
+    const places = placesWith(t, 'bgpd', 'sleep 30 &\nexec $REAL "$@"')
+    const since = performance.now()
+    const vty = await startDaemon(places, 'bgpd')
+    t.ok(performance.now() - since < 14_000, 'before anybody loses patience')
+    vty.close()
+  },
+)
+
+t.test('bfdd gets the options that it has', { skip: whyNoBgp() }, async (t) => {
+  const places = placesWith(
+    t,
+    'bfdd',
+    'case "$*" in\n--help) echo none;;\n*--bfdctl*) echo "unrecognized option" >&2; exit 1;;\n*) exec $REAL "$@";;\nesac',
+  )
+  const vty = await startDaemon(places, 'bfdd')
+  vty.close()
+})
+
+t.test('of a daemon that cannot be started its last words are told', async (t) => {
+  const places = placesWith(t, 'bgpd', 'echo first >&2\necho last words >&2\nexit 1')
+  await t.rejects(startDaemon(places, 'bgpd'), /^bgpd cannot be started: last words$/)
+  await t.rejects(
+    startDaemon(placesWith(t, 'bgpd', 'kill -9 $$'), 'bgpd'),
+    /^bgpd cannot be started: it ended by SIGKILL$/,
+  )
 })
 
 t.test('D77 whether the kernel takes keys is asked of it', async (t) => {
