@@ -60,11 +60,15 @@ export function nextOpening(row: Schedule, at: Date): Date | undefined {
   return today > at ? today : new Date(today.getTime() + 86_400_000)
 }
 
+/** A range ends after its beginning: libnftables 1.1 refuses any other, and 1.0 leaves out both ends of it. */
+const overMidnight = (from: string, to: string): string =>
+  `{ "${from}"-"23:59:59", ${to === '00:00' ? '"00:00"' : `"00:00"-"${to}"`} }`
+
 /** The nft expression of the window; '' without one. The nft helper runs in UTC. */
 export function scheduleText(row: Pick<Row, keyof Schedule>): string {
   if (!isScheduled(row)) return ''
   const { scheduleFrom: from, scheduleTo: to } = row
-  if (row.scheduleDaily) return `meta hour "${from}"-"${to}"`
+  if (row.scheduleDaily) return `meta hour ${from < to ? `"${from}"-"${to}"` : overMidnight(from, to)}`
   const plain = (text: string) => `"${text.slice(0, 19).replace('T', ' ')}"`
   return `meta time ${plain(from)}-${plain(to)}`
 }

@@ -109,8 +109,8 @@ export function printed({ input, window }: ModelRule): string {
 function printedWindow({ from, to, daily }: Window): string {
   const plain = (text: string) => `"${text.replace('T', ' ').replace('Z', '')}"`
   if (!daily) return `meta time ${plain(from)}-${plain(to)}`
-  // nft turns a window over midnight inside out.
-  return from < to ? `meta hour "${from}"-"${to}"` : `meta hour != "${to}"-"${from}"`
+  if (from < to) return `meta hour "${from}"-"${to}"`
+  return `meta hour { ${to === '00:00' ? '"00:00"' : `"00:00"-"${to}"`}, "${from}"-"23:59:59" }`
 }
 
 const optional = <T>(value: fc.Arbitrary<T>) => fc.option(value, { nil: undefined })

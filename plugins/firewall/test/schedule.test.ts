@@ -114,7 +114,10 @@ t.test('D70 whatever the window, it holds at the moment at which it opens, and n
 t.test('D70 how the kernel is told', async (t) => {
   t.equal(scheduleText(NO_SCHEDULE).trim(), '')
   t.equal(scheduleText(once).trim(), 'meta time "2030-01-02 10:00:00"-"2030-01-03 11:00:00"')
-  t.equal(scheduleText(night).trim(), 'meta hour "22:00"-"06:00"')
+  t.equal(scheduleText(day).trim(), 'meta hour "08:00"-"17:30"')
+  t.equal(scheduleText(night).trim(), 'meta hour { "22:00"-"23:59:59", "00:00"-"06:00" }')
+  const evening = parseSchedule({ from: '22:00', to: '00:00', daily: true })
+  t.equal(scheduleText(evening).trim(), 'meta hour { "22:00"-"23:59:59", "00:00" }')
 })
 
 t.test('D70 fw-34 a schedule is set and shown by the CLI only, and carries over on PUT', async (t) => {
@@ -126,7 +129,7 @@ t.test('D70 fw-34 a schedule is set and shown by the CLI only, and carries over 
   const set = await control('PUT', `${path}/1/schedule`, window)
   t.same([set.status, set.body], [200, { status: 'updated', rule: { ...rule, schedule: window } }])
   t.same(events(), ['rule.updated'])
-  t.match(planned()[0]?.text, /meta hour "22:00"-"06:00" drop$/)
+  t.match(planned()[0]?.text, /meta hour \{ "22:00"-"23:59:59", "00:00"-"06:00" \} drop$/)
   t.same((await call('GET', '/api/v1/rules/1')).body, rule, 'REST does not show it')
   t.same((await call('GET', '/api/v1/rules')).body.rules, [rule])
 
@@ -134,7 +137,7 @@ t.test('D70 fw-34 a schedule is set and shown by the CLI only, and carries over 
   t.same(Object.keys(body.rule as object).includes('schedule'), false, 'nor does PUT')
   const listed = (await control('GET', path)).body.rules
   t.same(listed, [{ ...(body.rule as object), schedule: window }], 'fw-34 it carried over')
-  t.match(planned()[0]?.text, /dport 81 meta hour "22:00"-"06:00" accept$/)
+  t.match(planned()[0]?.text, /dport 81 meta hour \{ "22:00"-"23:59:59", "00:00"-"06:00" \} accept$/)
 
   for (const bad of [{ from: '22:00', to: '06:00' }, { from: 'x', to: 'y', daily: true }, { from: '22:00' }, {}]) {
     t.equal((await control('PUT', `${path}/2/schedule`, bad)).status, 400, JSON.stringify(bad))
