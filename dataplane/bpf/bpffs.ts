@@ -14,6 +14,9 @@ const BPF_FS_MAGIC = 0xcafe4a11
 /** Where the distribution mounts the bpf filesystem; a root below it means that mount. */
 const SYSTEM_MOUNT = '/sys/fs/bpf'
 
+/** Folder of a layout in which the programs stay pinned (kept.ts). */
+export const KEPT = 'code'
+
 const libc = koffi.load(null)
 const mount: (source: string, target: string, type: string, flags: number, data: null) => number = libc.func(
   'int mount(const char *source, const char *target, const char *type, unsigned long flags, const void *data)',

@@ -66,16 +66,20 @@ export function bindLibbpf(name: string) {
 
   return {
     warnings: tapWarnings(library, libc),
+    version: now<() => string>('const char *libbpf_version_string(void)'),
 
     // Objects
-    openObject: now<(path: string, options: OpenOptions) => ObjectPointer | null>(
-      'void *bpf_object__open_file(const char *path, const bpf_object_open_opts *options)',
+    /** `code` must stay as it is until the object is loaded or closed. */
+    openObject: now<(code: Uint8Array, size: number, options: OpenOptions) => ObjectPointer | null>(
+      'void *bpf_object__open_mem(const void *code, size_t size, const bpf_object_open_opts *options)',
     ),
     loadObject: later<[object: ObjectPointer]>('int bpf_object__load(void *object)'),
     closeObject: now<(object: ObjectPointer) => void>('void bpf_object__close(void *object)'),
-    findProgram: now<(object: ObjectPointer, name: string) => ProgramPointer | null>(
-      'void *bpf_object__find_program_by_name(void *object, const char *name)',
+    /** The first program after null; null after the last. */
+    nextProgram: now<(object: ObjectPointer, program: ProgramPointer | null) => ProgramPointer | null>(
+      'void *bpf_object__next_program(void *object, void *program)',
     ),
+    programName: now<(program: ProgramPointer) => string>('const char *bpf_program__name(void *program)'),
     programFd: now<(program: ProgramPointer) => number>('int bpf_program__fd(void *program)'),
     findMap: now<(object: ObjectPointer, name: string) => MapPointer | null>(
       'void *bpf_object__find_map_by_name(void *object, const char *name)',
@@ -85,6 +89,7 @@ export function bindLibbpf(name: string) {
     nextMap: now<(object: ObjectPointer, map: MapPointer | null) => MapPointer | null>(
       'void *bpf_object__next_map(void *object, void *map)',
     ),
+    mapName: now<(map: MapPointer) => string>('const char *bpf_map__name(void *map)'),
     /** Null where a map is not to be pinned. */
     pinPath: now<(map: MapPointer) => string | null>('const char *bpf_map__pin_path(void *map)'),
     /** Before loading. */

@@ -7,7 +7,7 @@ import koffi, { type TypeObject } from 'koffi'
 /** struct bpf_object_open_opts */
 export interface OpenOptions {
   sz: number
-  object_name: null
+  object_name: string
   relaxed_maps: boolean
   pin_root_path: string | null
   unused: number
@@ -61,13 +61,13 @@ const LINK_OPTIONS_SIZE = 16
 const TEST_RUN_SIZE = 80
 
 /**
- * `pinDir` is where maps declared LIBBPF_PIN_BY_NAME are pinned. The kernel writes to `log` while loading: it must stay
+ * `name` begins the names of the maps of constants. `pinDir` is where maps declared LIBBPF_PIN_BY_NAME are pinned. The kernel writes to `log` while loading: it must stay
  * referenced until then.
  */
-export function openOptions(pinDir: string | null, log: Uint8Array): OpenOptions {
+export function openOptions(name: string, pinDir: string | null, log: Uint8Array): OpenOptions {
   return {
     sz: OPEN_OPTIONS_SIZE,
-    object_name: null,
+    object_name: name,
     relaxed_maps: false,
     pin_root_path: pinDir,
     unused: 0,

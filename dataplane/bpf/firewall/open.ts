@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { BPF_LAYOUT, FILTER_PAGE } from '../../numbers.ts'
 import type { Driver } from '../../plane.ts'
-import { ensureBpffs, layoutDir, layouts, removeLayout, retire } from '../bpffs.ts'
+import { ensureBpffs, KEPT, layoutDir, layouts, removeLayout, retire } from '../bpffs.ts'
 import { u32 } from '../codec.ts'
 import { type BpfMap, createMap, MAP_TYPE, mapInfo } from '../map.ts'
 import { mapMemory } from '../mapped.ts'
@@ -144,7 +144,7 @@ function retireIncomplete(root: string): void {
 }
 
 async function load(dir: string): Promise<BpfObject> {
-  const object = openObject(FIREWALL_OBJECT, { pinDir: dir })
+  const object = openObject(FIREWALL_OBJECT, { pinDir: dir, keepIn: join(dir, KEPT) })
   await object.load()
   return object
 }

@@ -11,7 +11,7 @@ import { BPF_LAYOUT, WORK_BRIDGE } from '../../numbers.ts'
 import { type Driver, KernelRefusal } from '../../plane.ts'
 import type { Attaching } from '../attach/attaching.ts'
 import { detachPinned } from '../attach/attachments.ts'
-import { ensureBpffs, layoutDir, layouts, pinsIn, removeLayout } from '../bpffs.ts'
+import { ensureBpffs, KEPT, layoutDir, layouts, pinsIn, removeLayout } from '../bpffs.ts'
 import { openObject } from '../object.ts'
 import type { Balancer } from './balancer.ts'
 import type { Balanced } from './connections.ts'
@@ -163,7 +163,8 @@ export async function openBalancer(options: BalancerOptions): Promise<OpenBalanc
 
 async function load({ root, route, attaching, onProblem }: BalancerOptions): Promise<Session> {
   const pins = pinsOf(root)
-  const object = openObject(BALANCER_OBJECT, { ...pins, rodata: { lb_namespace: namespaceCookie(), lb_hz: ticks() } })
+  const rodata = { lb_namespace: namespaceCookie(), lb_hz: ticks() }
+  const object = openObject(BALANCER_OBJECT, { ...pins, rodata, keepIn: join(pins.pinDir, KEPT) })
   await object.load()
   try {
     return await openSession({ object, pinDir: pins.pinDir, route, attaching, onProblem })

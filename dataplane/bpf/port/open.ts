@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Netlink } from '../../netlink/socket.ts'
 import type { Kernel } from '../../nft/spelling.ts'
 import type { Attaching } from '../attach/attaching.ts'
-import { ensureBpffs, layoutDir, layouts, removeLayout, retire } from '../bpffs.ts'
+import { ensureBpffs, KEPT, layoutDir, layouts, removeLayout, retire } from '../bpffs.ts'
 import { roomFor } from '../flow/room.ts'
 import { openTraffic, type Traffic } from '../flow/traffic.ts'
 import { type BpfObject, openObject } from '../object.ts'
@@ -106,7 +106,7 @@ export async function openPorts(options: PortOptions): Promise<OpenPorts> {
   ensureBpffs(options.root)
   retireStubs(options.root)
   const dir = layoutDir(options.root)
-  const object = openObject(PORT_OBJECT, { pinDir: dir, rows: roomFor(dir, totalmem()) })
+  const object = openObject(PORT_OBJECT, { pinDir: dir, rows: roomFor(dir, totalmem()), keepIn: join(dir, KEPT) })
   await object.load()
   const maps = portMaps(object)
   // The stubs that hang on the ports go on to these from the next frame on.

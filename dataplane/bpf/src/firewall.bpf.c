@@ -16,11 +16,13 @@ char LICENSE[] SEC("license") = "GPL";
 /*
  * For the agent, which waits for an RCU grace period by storing into it: the kernel answers such an update of a map of
  * maps only when no program runs any longer that had begun before (kernel/bpf/syscall.c, maybe_wait_bpf_programs).
+ * Pinned, so that an agent has it that takes the programs over.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
 	__uint(max_entries, 1);
 	__type(key, __u32);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
 	__array(values, struct {
 		__uint(type, BPF_MAP_TYPE_ARRAY);
 		__uint(max_entries, 1);
