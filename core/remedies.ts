@@ -18,6 +18,16 @@ const BY_REASON: readonly Remedy[] = [
   { when: /libbpf/, remedy: 'apt-get install libbpf1' },
   { when: /no bpf filesystem/, remedy: 'mount -t bpf bpf /sys/fs/bpf' },
   { when: /another zebra/, remedy: 'systemctl disable --now frr' },
+  {
+    when: /user frr may not pass/,
+    remedy:
+      'chmod o+x the directory that is named, or set STRATUM_RUN_DIR in the environment of the unit; then restart stratumd',
+  },
+  { when: /\/(zebra|bfdd|bgpd) does not run/, remedy: 'apt-get install --reinstall frr; then restart stratumd' },
+  {
+    when: /\/(zebra|bfdd|bgpd) knows no /,
+    remedy: "apt-get install frr, of Debian's own release; then restart stratumd",
+  },
   { when: /user frr|\bfrr\b.*(missing|install)|ENOENT.*(zebra|bgpd|bfdd)/i, remedy: 'apt-get install frr' },
   { when: /no account stratum-responder/, remedy: 'systemd-sysusers makes the account; then restart stratumd' },
   { when: /setpriv/, remedy: 'apt-get install util-linux, of which setpriv is a part; then restart stratumd' },

@@ -22,6 +22,7 @@ import { readdir, readFile, readlink } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { promisify } from 'node:util'
+import { whyNotUsable } from './trial.ts'
 import { openVty, type Vty } from './vty.ts'
 
 export const DAEMONS = ['zebra', 'bfdd', 'bgpd'] as const
@@ -67,10 +68,12 @@ export async function whyNoFrr({ binDir, runDir }: FrrPlaces): Promise<string | 
   }
   const ids = user()
   if (ids === undefined) return "the user frr is missing: install Debian's package frr"
+  const unusable = await Promise.all(DAEMONS.map((name) => whyNotUsable(binDir, name, helpOf)))
   const closed = await firstClosed(dirname(dirname(runDir)), ids)
   return (
-    closed &&
-    `the user frr may not pass ${closed}, below which its sockets are (${runDir}): chmod o+x ${closed}, or have the run directory elsewhere (STRATUM_RUN_DIR)`
+    unusable.find((why) => why !== undefined) ??
+    (closed &&
+      `the user frr may not pass ${closed}, below which its sockets are (${runDir}): chmod o+x ${closed}, or have the run directory elsewhere (STRATUM_RUN_DIR)`)
   )
 }
 
@@ -132,12 +135,22 @@ export async function findDaemon(places: FrrPlaces, name: Daemon, onLost?: () =>
   }
 }
 
+/** What a daemon prints of its options, which takes it some milliseconds. Rejects with what it said instead. */
+async function helpOf(binDir: string, name: Daemon): Promise<string> {
+  try {
+    return (await promisify(execFile)(`${binDir}/${name}`, ['--help'], { timeout: START_MS, cwd: '/' })).stdout
+  } catch (error) {
+    const { stderr = '', message } = error as Error & { stderr?: string }
+    throw new Error(stderr.trim().split('\n').at(-1) || message)
+  }
+}
+
 /** FRR 8's bfdd has a control socket of its own to be placed; FRR 10's refuses the option. */
 async function ownOptions({ binDir, runDir }: FrrPlaces, name: Daemon): Promise<readonly string[]> {
   if (name === 'zebra') return ['-r', '-K', String(SWEEP_S)]
   if (name !== 'bfdd') return []
-  const { stdout } = await promisify(execFile)(`${binDir}/${name}`, ['--help'], { timeout: START_MS })
-  return stdout.includes('--bfdctl') ? ['--bfdctl', `${runDir}/bfdd.sock`] : []
+  const known = await helpOf(binDir, name)
+  return known.includes('--bfdctl') ? ['--bfdctl', `${runDir}/bfdd.sock`] : []
 }
 
 /** Resolves when the process that was started has left a daemon behind. */

@@ -6,11 +6,12 @@ import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import t from 'tap'
 import '../../../test/inside.ts'
+import { remedyFor } from '../../../core/remedies.ts'
 import { scratch } from '../../../test/build.ts'
 import { whyNoBgp } from '../../../test/frr.ts'
 import { netns, requireRoot, type Scope } from '../../../test/netns.ts'
 import { takesKeys } from '../md5.ts'
-import { type Daemon, endDaemon, otherZebra, startDaemon, whyNoFrr } from '../session.ts'
+import { DAEMONS, type Daemon, endDaemon, otherZebra, startDaemon, whyNoFrr } from '../session.ts'
 import { openUpkeep } from '../upkeep.ts'
 import type { Vty } from '../vty.ts'
 
@@ -56,7 +57,9 @@ t.test('a run directory that the daemons cannot reach is a reason not to begin',
   chmodSync(top, 0o711)
   t.equal(await whyNoFrr(places), undefined, 'the agent opens its own directory by itself')
   chmodSync(top, 0o700)
-  t.match(await whyNoFrr(places), `chmod o+x ${top}, or have the run directory elsewhere`)
+  const why = await whyNoFrr(places)
+  t.match(why, `chmod o+x ${top}, or have the run directory elsewhere`)
+  t.match(remedyFor('bgp', why ?? ''), /^chmod o\+x .* STRATUM_RUN_DIR/, 'which no package mends')
 })
 
 /** FRR's programs, of which one is a script that may call the real one as $REAL. */
@@ -82,6 +85,26 @@ t.test(
     vty.close()
   },
 )
+
+t.test('programs that do not run, or do not know what they will be told, are a reason not to begin', async (t) => {
+  const top = scratch(t)
+  chmodSync(top, 0o711)
+  const [binDir, runDir] = [join(top, 'bin'), join(top, 'run', 'frr')]
+  mkdirSync(binDir)
+  mkdirSync(join(top, 'run'))
+  const become = (name: Daemon, script: string) =>
+    writeFileSync(join(binDir, name), `#!/bin/sh\n${script}\n`, { mode: 0o755 })
+  for (const name of DAEMONS) become(name, `exec /usr/lib/frr/${name} "$@"`)
+  t.equal(await whyNoFrr({ binDir, runDir }), undefined)
+  become('bfdd', 'echo "libfrr.so.0: cannot open shared object file" >&2; exit 127')
+  const broken = await whyNoFrr({ binDir, runDir })
+  t.equal(broken, `${binDir}/bfdd does not run: libfrr.so.0: cannot open shared object file`)
+  t.match(remedyFor('bgp', broken ?? ''), '--reinstall frr')
+  become('bfdd', '/usr/lib/frr/bfdd "$@" | sed s/--vty_socket/--vty_gone/')
+  const other = await whyNoFrr({ binDir, runDir })
+  t.match(other, `${binDir}/bfdd knows no --vty_socket: `)
+  t.match(remedyFor('bgp', other ?? ''), "Debian's own release")
+})
 
 t.test('bfdd gets the options that it has', { skip: whyNoBgp() }, async (t) => {
   const places = placesWith(

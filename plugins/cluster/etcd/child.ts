@@ -2,7 +2,7 @@
  * The etcd of this node, a child process that ends with the agent (`setpriv --pdeathsig`). It gets its settings by the command
  * line alone, whose every word is made here, and no capability: it needs none, and root's files stay readable to it.
  */
-import { spawn } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import { accessSync, constants } from 'node:fs'
 import { readdir, readFile, stat } from 'node:fs/promises'
 import { isIPv6 } from 'node:net'
@@ -12,6 +12,9 @@ import { setTimeout as delay } from 'node:timers/promises'
 
 /** Where Debian's package has it. */
 export const ETCD = '/usr/bin/etcd'
+
+/** It takes settings from variables named ETCD_…. */
+const ENVIRONMENT = { PATH: '/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL: 'C', TZ: 'UTC' }
 
 /** What a node may be called: a word of the command line, a DNS name in a certificate, and a part of keys. */
 export const NODE_ID = /^[A-Za-z0-9]([A-Za-z0-9.-]{0,61}[A-Za-z0-9])?$/
@@ -55,14 +58,28 @@ const STOP_MS = 10_000
 /** How long one that a former agent has left behind may take to end in order. */
 const LEFT_MS = 5000
 
+/** Programs that have told their version; whoever does is not asked again. */
+const running = new Set<string>()
+/** It takes some 10 ms. */
+const VERSION_MS = 5000
+
 /** Why etcd cannot be used here; undefined when it can. */
 export function whyNoEtcd(program = ETCD): string | undefined {
   try {
     accessSync(program, constants.X_OK)
-    return undefined
   } catch {
     return `${program} is missing: install Debian's package etcd-server (mask etcd.service first)`
   }
+  if (running.has(program)) return undefined
+  const { status, signal, stderr, error } = spawnSync(program, ['--version'], {
+    ...{ cwd: '/', env: ENVIRONMENT, timeout: VERSION_MS, encoding: 'utf8', stdio: ['ignore', 'ignore', 'pipe'] },
+  })
+  if (status === 0) {
+    running.add(program)
+    return undefined
+  }
+  const said = stderr?.trim().split('\n').at(-1) || error?.message || `it ended by ${signal ?? `exit code ${status}`}`
+  return `${program} does not run: ${said}: apt-get install --reinstall etcd-server`
 }
 
 export const peerUrl = (address: string, port: number): string => `https://${hostOf(address)}:${port}`
@@ -112,8 +129,7 @@ export async function startEtcd(settings: EtcdSettings, log: (line: string) => v
   const child = spawn('setpriv', [...bare, program, ...etcdArguments(settings)], {
     stdio: ['ignore', 'ignore', 'pipe'],
     cwd: '/',
-    // It takes settings from variables named ETCD_….
-    env: { PATH: '/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL: 'C', TZ: 'UTC' },
+    env: ENVIRONMENT,
   })
   let [said, ended] = ['', false]
   createInterface({ input: child.stderr }).on('line', (line) => {

@@ -1,11 +1,12 @@
 import '../../../test/inside.ts'
 import { spawn } from 'node:child_process'
-import { existsSync, mkdirSync, readFileSync, statSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import t from 'tap'
+import { scratch } from '../../../test/build.ts'
 import { here } from '../../../test/inside.ts'
 import { netnsNamed, requireRoot } from '../../../test/netns.ts'
-import { type EtcdExit, endLeft, etcdArguments, startEtcd } from '../etcd/child.ts'
+import { type EtcdExit, endLeft, etcdArguments, startEtcd, whyNoEtcd } from '../etcd/child.ts'
 import { openSession } from '../etcd/session.ts'
 import { settingsOf, startBare } from './bare.ts'
 import { until } from './node.ts'
@@ -21,6 +22,20 @@ setInterval(() => {}, 1000)
 `
 const alive = (pid: number) =>
   existsSync(`/proc/${pid}/exe`) && !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'))
+
+t.test('an etcd that is there and does not run is told as such, and tried again', async (t) => {
+  const program = join(scratch(t), 'etcd')
+  t.match(whyNoEtcd(program), `${program} is missing: install`)
+  writeFileSync(program, '#!/bin/sh\necho "error while loading shared libraries" >&2\nexit 127\n', { mode: 0o755 })
+  t.equal(
+    whyNoEtcd(program),
+    `${program} does not run: error while loading shared libraries: apt-get install --reinstall etcd-server`,
+  )
+  writeFileSync(program, '#!/bin/sh\nkill -9 $$\n')
+  t.match(whyNoEtcd(program), 'it ended by SIGKILL')
+  writeFileSync(program, '#!/bin/sh\nexec /usr/bin/etcd "$@"\n')
+  t.equal(whyNoEtcd(program), undefined)
+})
 
 t.test('etcd ends with its agent, however that ends, and has no capability', async (t) => {
   const settings = await settingsOf(t)
