@@ -110,7 +110,7 @@ t.test('bfdd gets the options that it has', { skip: whyNoBgp() }, async (t) => {
   const places = placesWith(
     t,
     'bfdd',
-    'case "$*" in\n--help) echo none;;\n*--bfdctl*) echo "unrecognized option" >&2; exit 1;;\n*) $REAL --help | grep -q bfdctl && set -- "$@" --bfdctl ${0%/*}/../frr/bfdd.sock; exec $REAL "$@";;\nesac',
+    'case "$*" in\n--help) echo none;;\n*--bfdctl*) echo "unrecognized option" >&2; exit 1;;\n*) $REAL --help | grep -q bfdctl && set -- "$@" --bfdctl $(dirname $0)/../frr/bfdd.sock; exec $REAL "$@";;\nesac',
   )
   const vty = await startDaemon(places, 'bfdd')
   vty.close()
