@@ -191,7 +191,7 @@ function leftIn({ ns }: SoakNode): Map<string, number> {
     return /sh -c|^ip|nsenter/.test(command) || command === '' ? [] : [`process ${told}`]
   })
   const pins = readdirSync(`/sys/fs/bpf/${ns.name}`, { recursive: true }).map(
-    (path) => `pin ${String(path).replaceAll(/-[0-9a-f]{16}$|\d+/g, '#')}`,
+    (path) => `pin ${String(path).replaceAll(/-[0-9a-f]{16}(?:[0-9a-f]{16})?$|\d+/g, '#')}`,
   )
   // Numbers of devices are others after a reboot.
   const lines = [
