@@ -89,7 +89,9 @@ t.test('three members hold the same rows', async (t) => {
     open()
     await Promise.all([busy, own])
     await a.change(makeParent('after all that'))
+    // Who makes a change has it before what came from others meanwhile.
     await until(() => all.every((node) => node.rows().includes('after all that')), 'all have what came after')
+    await untilSame(all)
     t.match(a.rows(), '"owner":"b"')
     for (const node of [b, c]) {
       t.equal(node.rows(), a.rows(), node.engine.self)

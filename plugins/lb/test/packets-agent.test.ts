@@ -1,5 +1,5 @@
 /** Connections that stand do not need the agent. */
-import { existsSync, readdirSync } from 'node:fs'
+import { existsSync, readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { openLink } from '../../../dataplane/bpf/link.ts'
@@ -29,8 +29,16 @@ balanced('without a VIP no programs are loaded', async (t) => {
   t.notOk(pinned())
 })
 
-for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
-  balanced(`lb-26 connections live on when the agent ends by ${signal}, and with the next one`, async (t) => {
+/** As for an agent with other programs: those there are cannot be taken over. */
+const forgetPrograms = () => rmSync(`/sys/fs/bpf/${node.name}/lb/v${BPF_LAYOUT}/code`, { recursive: true, force: true })
+
+for (const [signal, next, takesOver] of [
+  ['SIGTERM', 'the next one', true],
+  ['SIGKILL', 'the next one', true],
+  ['SIGTERM', 'one with other programs', false],
+  ['SIGKILL', 'one with other programs', false],
+] as const) {
+  balanced(`lb-26 connections live on when the agent ends by ${signal}, and with ${next}`, async (t) => {
     const held = await six(it)
     t.equal(pinned(), lane === 'programs')
     await say('web', 3, false)
@@ -39,14 +47,18 @@ for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
     await agent.kill(signal)
     t.equal((await living(held)).length, 6, 'without an agent')
     t.same(tallied(await ask(2)), { b1: 2 }, 'and new ones are served')
+    if (!takesOver) forgetPrograms()
     await agent.restart()
-    t.equal((await living(held)).length, 6, 'with the next one, whose programs take the place of the former')
+    t.equal((await living(held)).length, 6, `with ${next}`)
     const now = programs()
-    t.equal(now.length, former.length)
-    t.notOk(
-      now.some((one) => former.includes(one)),
-      'an upgrade is no more',
-    )
+    if (takesOver) t.same(now, former, 'the programs are those there were')
+    else {
+      t.equal(now.length, former.length)
+      t.notOk(
+        now.some((one) => former.includes(one)),
+        'the programs took the place of the former',
+      )
+    }
     t.match((await vip('web')).backends, [
       { id: 'b1', healthy: true },
       { id: 'b3', healthy: false },
