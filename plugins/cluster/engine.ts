@@ -158,6 +158,19 @@ export function openEngine(context: EngineContext, options: EngineOptions): Engi
     for (const end = performance.now() + TRUST_MS; !isTrustedNow() && performance.now() < end; ) await delay(100)
   }
 
+  /** Waits while etcd is started anew, and asks again when that has begun meanwhile. */
+  async function read<T>(ask: () => Promise<T>): Promise<T> {
+    await life.anew()
+    return ask()
+      .catch(async (error: unknown) => {
+        const anew = life.anew()
+        if (anew === undefined) throw error
+        await anew
+        return ask()
+      })
+      .catch(rethrow)
+  }
+
   function mustBeNode(node: string): void {
     if (!NODE_ID.test(node)) throw badRequest('node_id: letters, digits, dots and hyphens, at most 63')
   }
@@ -199,11 +212,14 @@ export function openEngine(context: EngineContext, options: EngineOptions): Engi
     recover: life.recover,
     records: {
       async get(key) {
-        const found = await etcd().get(key, local).catch(rethrow)
+        const found = await read(() => etcd().get(key, local))
         return found && recordOf(found)
       },
-      list: async (prefix) => (await etcd().range(prefix, local).catch(rethrow)).kvs.map(recordOf),
-      transact: async (compares, ops) => (await etcd().txn(compares, ops).catch(rethrow)).succeeded,
+      list: async (prefix) => (await read(() => etcd().range(prefix, local))).kvs.map(recordOf),
+      async transact(compares, ops) {
+        await life.anew()
+        return (await etcd().txn(compares, ops).catch(rethrow)).succeeded
+      },
     },
     learn: life.learn,
     tls: () => (identity() ? life.files.tls() : undefined),

@@ -5,6 +5,7 @@ import { system } from '../../core/state/events.ts'
 import type { Own } from './authority.ts'
 import { toldOf } from './desired.ts'
 import type { Admission } from './engine.ts'
+import type { EtcdExit } from './etcd/child.ts'
 import { type Session, untilAnswers } from './etcd/session.ts'
 import { META } from './keys.ts'
 import type { Steps } from './life.ts'
@@ -20,6 +21,10 @@ const ENTER_MS = 120_000
 /** Of one look whether it has, while nobody waits for it. */
 const LOOK_MS = 5000
 const [FIRST_PAUSE_MS, LONGEST_PAUSE_MS] = [1000, 60_000]
+
+/** What etcd says when no member told it who the others are: each may be starting its own anew. */
+const UNTOLD = /cannot fetch cluster info|failed to get raft cluster member/
+const wasUntold = ({ code, said }: EtcdExit) => code !== 0 && UNTOLD.test(said)
 
 const COUNTED_ON =
   'the members may count on this node by now and cannot be reached; if they are gone for good: stratumctl cluster recover'
@@ -72,7 +77,7 @@ export function openEntering(steps: Steps): Entering {
 
   async function answered(session: Session, ms: number, probe: (session: Session) => Promise<unknown>): Promise<void> {
     try {
-      await untilAnswers(session, () => probe(session), ms, closing)
+      await untilAnswers(session, () => probe(session), ms, closing, wasUntold)
     } catch (error) {
       throw unavailable(`this node was not taken in: ${(error as Error).message}`, error)
     }

@@ -67,6 +67,8 @@ export interface Life {
   recover(): Promise<void>
   /** See `Trust.learn`. */
   learn(authorities: readonly string[]): Promise<void>
+  /** See `Trust.anew`. */
+  anew(): Promise<void> | undefined
   close(): Promise<void>
 }
 
@@ -230,6 +232,7 @@ export function openLife(context: EngineContext, options: EngineOptions): Life {
     quit: () => next(quit),
     recover: () => next(founding.recover),
     learn: running.trust.learn,
+    anew: running.trust.anew,
     close,
   }
 }

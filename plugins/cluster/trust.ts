@@ -22,6 +22,8 @@ export interface Trust {
   stop(): void
   /** Authorities that the members trust and this node has not heard of: etcd is started anew with them. */
   learn(authorities: readonly string[]): Promise<void>
+  /** Resolves, and never rejects, once etcd answers that is being started anew to trust others; undefined while it is not. */
+  anew(): Promise<void> | undefined
 }
 
 export interface TrustParts {
@@ -39,6 +41,7 @@ export function openTrust({ context, files, watching, closing, next }: TrustPart
   let stopListening = () => {}
   let timer: NodeJS.Timeout | undefined
   let busy = false
+  let anew: Promise<void> | undefined
 
   function ownRecord(loaded: string): TrustRecord | undefined {
     const [tls, authority] = [files.tls(), files.authority()]
@@ -108,9 +111,17 @@ export function openTrust({ context, files, watching, closing, next }: TrustPart
       const tls = files.tls()
       if (tls === undefined) return
       files.keep({ ...tls, ca })
-      await session.restart()
-      of.loaded = ca
-      await back()
+      const restarted = watching.hold(async () => {
+        await session.restart()
+        of.loaded = ca
+        await back()
+      })
+      anew = restarted
+        .catch(() => {})
+        .finally(() => {
+          anew = undefined
+        })
+      await restarted
       await watching.look()
     })
     log.info({ authorities: fingerprintsOf(authorities) }, 'etcd was started anew, to trust the members there are')
@@ -143,5 +154,6 @@ export function openTrust({ context, files, watching, closing, next }: TrustPart
         await of.session.restart()
         of.loaded = all.join('')
       }),
+    anew: () => anew,
   }
 }

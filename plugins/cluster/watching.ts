@@ -8,7 +8,7 @@ import type { Etcd } from './etcd/client.ts'
 import { promoteReady, yieldTo } from './membership.ts'
 import { openPresence, type Presence } from './presence.ts'
 import { MEMBERS_REF, queries } from './queries.ts'
-import { look, type Peer, type Standing, standingFrom, standingOf, type View } from './standing.ts'
+import { hasLeader, look, type Peer, type Standing, standingFrom, standingOf, type View } from './standing.ts'
 import { type Self, self } from './tables.ts'
 
 export interface Watching {
@@ -18,6 +18,8 @@ export interface Watching {
   standing(): Standing | undefined
   /** Looks now instead of in a second, and sees all that was there when it was asked to. */
   look(): Promise<void>
+  /** Runs `work`, which starts etcd anew: what etcd cannot tell meanwhile is as it was. */
+  hold(work: () => Promise<void>): Promise<void>
   onChange(listener: () => void): () => void
   /** Tells the listeners. */
   tell(): void
@@ -63,6 +65,7 @@ export function openWatching(
   const seen = new Map<string, Date>()
   let watched: Watched | undefined
   let remembering = false
+  let holding = false
 
   async function lookOnce(of: Watched): Promise<void> {
     clearTimeout(of.timer)
@@ -71,9 +74,10 @@ export function openWatching(
     // One that is silent once may be busy: what waits for it is not ended, and what is shared not refused, before it was silent twice.
     if (view === undefined && of.standing?.writable && watched === of) view = await ask(of)
     if (watched !== of) return
-    take(of, view)
-    if (view && of.standing?.isLeader) await lead(of, view)
-    const busy = !of.standing?.writable || of.standing.members.some(({ voter }) => !voter)
+    const isHeld = holding && of.standing?.writable && !(view && hasLeader(view.status))
+    if (!isHeld) take(of, view)
+    if (view && !isHeld && of.standing?.isLeader) await lead(of, view)
+    const busy = isHeld || !of.standing?.writable || of.standing.members.some(({ voter }) => !voter)
     of.timer = setTimeout(() => void lookNow(of), busy ? Math.min(SOON_MS, pollMs) : pollMs)
     if (!of.keeping && performance.now() >= of.due) void keepUp(of, of.standing?.writable ? view?.status : undefined)
   }
@@ -222,6 +226,14 @@ export function openWatching(
       // The one that runs may have begun before.
       await watched?.looking
       if (watched) await lookNow(watched)
+    },
+    async hold(work) {
+      holding = true
+      try {
+        await work()
+      } finally {
+        holding = false
+      }
     },
     onChange(listener) {
       listeners.add(listener)

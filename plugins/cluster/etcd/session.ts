@@ -102,12 +102,14 @@ export async function openSession(settings: EtcdSettings, events: SessionEvents)
 
 /**
  * Resolves once `probe` does. Rejects with a sentence for the operator when etcd ends instead, or when that takes longer than `ms`.
+ * `passes`: ends after which it may well answer when it is started again.
  */
 export async function untilAnswers<T>(
   session: Session,
   probe: (etcd: Etcd) => Promise<T>,
   ms: number,
   signal?: AbortSignal,
+  passes: (exit: EtcdExit) => boolean = () => false,
 ): Promise<T> {
   const end = performance.now() + ms
   for (;;) {
@@ -116,8 +118,8 @@ export async function untilAnswers<T>(
       return await probe(session.etcd)
     } catch (error) {
       const exit = session.lastExit()
-      if (exit) throw new Error(`etcd ended (${exit.code ?? 'by a signal'}): ${exit.said}`)
-      if (performance.now() > end) throw new Error(`etcd does not answer: ${(error as Error).message}`)
+      if (exit && !passes(exit)) throw new Error(`etcd ended (${exit.code ?? 'by a signal'}): ${exit.said}`)
+      if (performance.now() > end) throw new Error(`etcd does not answer: ${exit?.said ?? (error as Error).message}`)
       await delay(20)
     }
   }

@@ -51,3 +51,20 @@ t.test('a member that was stopped is a member again', async (t) => {
   await a.restart()
   await until(() => voters(a) === 'n1,n2', 'it sees all')
 })
+
+t.test('records are read while etcd is started anew to trust others', async (t) => {
+  const [a, b, c] = await Promise.all([startNode(t, 1), startNode(t, 2), startNode(t, 3)])
+  await a.engine.found()
+  await enter(a, b)
+  await enter(a, c)
+  const anew = () => b.built.logged.filter(({ msg }) => String(msg).startsWith('etcd was started anew')).length
+  await until(() => [a, b, c].every((node) => voters(node) === 'n1,n2,n3'), 'all vote')
+  const before = anew()
+  await a.engine.expel('n3')
+  const refused: string[] = []
+  await until(async () => {
+    await b.engine.records.list('/j/').catch((error: Error) => refused.push(error.message))
+    return anew() > before
+  }, 'n2 trusts the removed one no more')
+  t.same(refused, [])
+})

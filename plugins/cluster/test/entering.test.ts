@@ -2,7 +2,8 @@
 import '../../../test/inside.ts'
 import { sql } from 'drizzle-orm'
 import t from 'tap'
-import { requireRoot } from '../../../test/netns.ts'
+import { here } from '../../../test/inside.ts'
+import { netnsNamed, requireRoot } from '../../../test/netns.ts'
 import { shownBy } from '../authority.ts'
 import { remove } from '../engine.ts'
 import { memberKey } from '../keys.ts'
@@ -31,6 +32,24 @@ t.test('a node that may not enter goes only once the cluster does not count on i
   t.equal(await statusOf(b.engine.enter(late, own, nobody)), 503, 'withdrawn before it came')
   t.equal(b.engine.tls(), undefined)
   await enter(a, b)
+  await untilSame([a, b])
+})
+
+t.test('who comes while the members are silent comes once they speak', async (t) => {
+  const [a, b] = await Promise.all([startNode(t, 1), startNode(t, 2)])
+  await a.change(makeParent('x'))
+  await a.engine.found()
+  const own = await ownOf(b)
+  const admission = await a.engine.certify('n2', b.address, shownBy(own))
+  const { run } = netnsNamed(t, here ?? '')
+  run('nft', 'add table inet silent; add chain inet silent input { type filter hook input priority -300; }')
+  run('nft', 'add rule inet silent input ip daddr 127.0.0.1 tcp dport 7074 drop')
+  const entered = b.engine.enter(admission, own, () => a.engine.expel('n2'))
+  entered.catch(() => {})
+  const ended = () => b.built.logged.find(({ msg }) => msg === 'etcd ended and is started again')
+  t.match(await until(ended, 'its etcd has asked in vain'), { said: /cannot fetch cluster info/ })
+  run('nft', 'delete table inet silent')
+  t.equal(await statusOf(entered), 'done')
   await untilSame([a, b])
 })
 
