@@ -102,6 +102,73 @@ t.test('what is known to keep an entry waiting has a remedy of its own', async (
   t.match(remedyForTrouble({ what: 'odd' }), FALLBACK, 'an agent before this one does not say where it comes from')
 })
 
-t.test('each facility has a remedy, whatever the reason', async (t) => {
-  for (const name of FACILITIES) t.match(remedyFor(name, 'odd'), /^(?!journalctl)./, name)
+/** What the remedy of a facility must name, and of no other. */
+const OF_FACILITY: Readonly<Record<string, RegExp>> = {
+  nft: /CONFIG_NF_TABLES_INET/,
+  netlink: /^run stratumd as root, or with CAP_NET_ADMIN$/,
+  bonding: /modprobe bonding/,
+  classifier: /CONFIG_NETFILTER_BPF_LINK/,
+  port: /CONFIG_NET_SCH_INGRESS and CONFIG_NET_CLS_BPF/,
+  balancer: /the classifier; until then nft balances/,
+  shaping: /CONFIG_NET_SCH_HTB/,
+  responder: /DNS and DHCP/,
+  bgp: /^apt-get install frr$/,
+}
+
+t.test('each facility has its own remedy where the reason says nothing', async (t) => {
+  t.same([...FACILITIES].sort(), Object.keys(OF_FACILITY).sort())
+  for (const name of FACILITIES) {
+    const fits = Object.keys(OF_FACILITY).filter((other) => OF_FACILITY[other]?.test(remedyFor(name, 'odd') ?? ''))
+    t.same(fits, [name])
+  }
+})
+
+/** Reasons as the agent words them, and what helps. */
+const OF_REASON: readonly [reason: string, remedy: RegExp][] = [
+  ['switched off by STRATUM_CLASSIFIER=off', /take STRATUM_CLASSIFIER out/],
+  ['switched off by STRATUM_BALANCER=off', /take STRATUM_BALANCER out/],
+  ['libnftables.so.1: cannot open shared object file', /libnftables1/],
+  ['libbpf.so.1: cannot open shared object file', /libbpf1/],
+  ['no bpf filesystem at /sys/fs/bpf', /mount -t bpf/],
+  ["another zebra (pid 7) runs beside this node's own", /disable --now frr/],
+  ['user frr may not pass /run/x', /chmod o\+x/],
+  ['/usr/lib/frr/bgpd does not run: exit code 127', /--reinstall frr/],
+  ['/usr/lib/frr/bfdd knows no -N', /Debian's own release/],
+  ['user frr is missing', /^apt-get install frr$/],
+  ['there is no account stratum-responder', /systemd-sysusers/],
+  ['setpriv is missing', /util-linux/],
+  ['the responder ended by itself', /dmesg/],
+  ['the responder cannot bind: EACCES', /CAP_NET_BIND_SERVICE/],
+  ['load the programs: EPERM', /CAP_BPF and CAP_PERFMON/],
+]
+
+t.test('a reason that says what is missing has the remedy for just that', async (t) => {
+  for (const [reason, remedy] of OF_REASON) t.match(remedyFor('port', reason), remedy, reason)
+})
+
+/** Trouble by where it comes from, and what helps. */
+const OF_TROUBLE: readonly [trouble: Parameters<typeof remedyForTrouble>[0], remedy: RegExp][] = [
+  [{ source: 'waiting', what: "another zebra (pid 7) runs beside this node's own" }, /disable --now frr/],
+  [{ source: 'waiting', what: carriesNothing('tap0', 'EPERM') }, /CONFIG_NET_SCH_INGRESS/],
+  [{ source: 'waiting', what: 'route 10.0.0.0/8: interface tap0 does not exist' }, /make that interface/],
+  [{ source: 'waiting', what: 'address 192.0.2.1 exists and is not ours' }, /ip addr, ip link, ip route/],
+  [{ source: 'waiting', what: 'bgpd: % Malformed' }, /stratumctl bgp neighbors/],
+  [{ source: 'setting', what: 'STRATUM_X is ignored' }, /systemctl edit stratumd/],
+  [{ source: 'waiting', what: '4 more entries wait' }, /the lines before this one/],
+  [{ source: 'kernel', what: 'somebody takes it away again and again' }, /events tail .*agent\.drift/],
+  [
+    { source: 'waiting', what: 'device nope is not there, which source NAT rule 3 waits for' },
+    /stratumctl snat delete/,
+  ],
+  [{ source: 'waiting', what: 'device nope is not there, which is the uplink' }, /config set uplink/],
+  [{ source: 'setting', what: 'the certificate cannot be read' }, /stratumctl config list/],
+  [{ source: 'kernel', what: 'odd' }, /stratumctl drift check/],
+  [{ source: 'store', what: 'odd' }, /df -h/],
+  [{ source: 'waiting', what: 'odd' }, /delete what waits for it/],
+  [{ source: 'setting', what: 'odd' }, /stratumctl config list/],
+  [{ source: 'caution', what: 'odd', remedy: 'do this' }, /^do this$/],
+]
+
+t.test('trouble has the remedy that fits it', async (t) => {
+  for (const [trouble, remedy] of OF_TROUBLE) t.match(remedyForTrouble(trouble), remedy, trouble.what)
 })

@@ -186,6 +186,29 @@ t.test('an agent of another build brings a process of its own, and the former an
   while (alive(former)) await new Promise((resolve) => setTimeout(resolve, 10))
 })
 
+t.test('one that is killed again and again is started anew after five seconds at most', async (t) => {
+  const pauses: number[] = []
+  let next = () => {}
+  const onProblem = (error: unknown) => {
+    const told = /ended by itself; it is started anew (?:in (\d+) ms|at once)/.exec((error as Error).message)
+    if (told) pauses.push(Number(told[1] ?? 0))
+  }
+  const driver = await openResponder({ path: socketFor(t), onProblem, onLoss: () => next() })
+  t.teardown(() => driver.close())
+  await driver.observe([])
+  await driver.apply(adding(zone))
+  for (let kills = 0; kills < 6; kills++) {
+    const lost = new Promise<void>((resolve) => {
+      next = resolve
+    })
+    process.kill(driver.pid() ?? 0, 'SIGKILL')
+    await lost
+    t.same(await driver.observe([zone]), [])
+    await driver.apply(adding(zone), 'restore')
+  }
+  t.same(pauses, [0, 1000, 2000, 4000, 5000, 5000])
+})
+
 t.test(
   'one that was stopped is ended and replaced within seconds, however often; no change is built on it',
   async (t) => {

@@ -122,12 +122,14 @@ export function byRight(scene: Scene): Promise<number | undefined> {
   })
 }
 
-/** Until the first device is kept by name, where it shall be. */
-export async function settled({ node, at, setting, endpoint }: Scene): Promise<void> {
+/** Until the owner's first device is kept by name, where it shall be. */
+export const settled = (scene: Scene): Promise<void> => keeps(scene, scene.at, scene.endpoint, HOME)
+
+async function keeps({ node, setting }: Scene, at: string, { mac }: Endpoint, port: string): Promise<void> {
   for (const signal = AbortSignal.timeout(10_000); setting === 'sticky'; await wait(5)) {
     signal.throwIfAborted()
-    const { endpoints } = await node.ok('GET', `${at}/endpoints?mac=${endpoint.mac}`)
-    if ((endpoints as Endpoint[])[0]?.kept_port === HOME) return
+    const { endpoints } = await node.ok('GET', `${at}/endpoints?mac=${mac}`)
+    if ((endpoints as Endpoint[])[0]?.kept_port === port) return
   }
 }
 
@@ -148,6 +150,8 @@ export async function bothOn(scene: Scene): Promise<void> {
   await settled(scene)
   await on(scene, 'thief', THIEF)
   await byRight(scene)
+  // The kernel knows of it first; the agent refuses the device to other networks once it has written it down.
+  await keeps(scene, scene.theirs, scene.own, THIEF)
 }
 
 /** Two tenants' networks, and two machines of the first that are always on. */
