@@ -163,17 +163,21 @@ export function readMacField(text: string): string {
 
 /** @throws ApiError 409 when the device is named for, or kept by, an endpoint or machine of another network than `net` */
 export function checkPort(tx: Db, port: string, net: number): void {
-  if (port === '') return
-  const own = net > 0 ? { port, net } : { port, net: 0 }
-  const endpoint = queries(tx).endpointOnPort.get(own) ?? placeQueries(tx).endpointKeeping.get(own)
-  const claim = routedQueries(tx).claimOnPort.get({ port }) ?? placeQueries(tx).claimKeeping.get({ port, own: 0 })
+  const user = portUser(tx, port, net)
+  if (user === undefined) return
+  throw conflict(
+    'PORT_TAKEN',
+    `port: ${port} is declared by ${user} for another network; change its port, or detach it first`,
+  )
+}
+
+/** Who of another network than `net` (0: every network is another) names or keeps the device; undefined when nobody does. */
+export function portUser(db: Db, port: string, net: number): string | undefined {
+  if (port === '') return undefined
+  const endpoint = queries(db).endpointOnPort.get({ port, net }) ?? placeQueries(db).endpointKeeping.get({ port, net })
+  const claim = routedQueries(db).claimOnPort.get({ port }) ?? placeQueries(db).claimKeeping.get({ port, own: 0 })
   const machine = endpoint?.machine || (endpoint === undefined ? claim?.machine : '')
-  const user = machine ? `machine ${machine}` : endpoint && `endpoint ${endpointId(endpoint.net, endpoint.address)}`
-  if (user)
-    throw conflict(
-      'PORT_TAKEN',
-      `port: ${port} is declared by ${user} for another network; change its port, or detach it first`,
-    )
+  return machine ? `machine ${machine}` : endpoint && `endpoint ${endpointId(endpoint.net, endpoint.address)}`
 }
 
 function bind(tx: Db, network: NetworkRow, wanted: Attachment, now: string): EndpointRow {

@@ -7,7 +7,7 @@ import { system } from '../../core/state/events.ts'
 import type { PortClaim } from '../../dataplane/bpf/port/claims.ts'
 import { ROUTED_NET_BASE } from '../../dataplane/numbers.ts'
 import { claimRef, endpointRef } from './desired.ts'
-import { put } from './endpoints.ts'
+import { portUser, put } from './endpoints.ts'
 import { certain, ipText } from './ipv4.ts'
 import { placeQueries } from './place-queries.ts'
 import { queries } from './queries.ts'
@@ -99,9 +99,13 @@ interface Noted {
   events: EventDraft[]
 }
 
-/** No claim of a port that is not known by name, and no second one. */
-const mayKeep = (row: Pick<EndpointRow, 'port' | 'keptPort'>, { port, from }: PortClaim): boolean =>
-  port !== '' && from === undefined && row.port === '' && row.keptPort === ''
+/** No claim of a port that is not known by name, no second one, and none of a device that is another network's by now. */
+const mayKeep = (tx: Db, row: Pick<EndpointRow, 'net' | 'port' | 'keptPort'>, { port, from }: PortClaim): boolean =>
+  port !== '' &&
+  from === undefined &&
+  row.port === '' &&
+  row.keptPort === '' &&
+  portUser(tx, port, row.net) === undefined
 
 function ofEndpoint(tx: Db, row: EndpointRow | undefined, claim: Heard, sticky: boolean): Noted | undefined {
   if (row === undefined || row.boundAt === '' || row.boundAt > claim.at) return undefined
@@ -111,7 +115,7 @@ function ofEndpoint(tx: Db, row: EndpointRow | undefined, claim: Heard, sticky: 
     const whose = { network_id: network.id, endpoint_id: endpointId(row.net, row.address) }
     return { events: [moved(resource, claim, ipText(row.address), whose)] }
   }
-  if (!sticky || !mayKeep(row, claim)) return undefined
+  if (!sticky || !mayKeep(tx, row, claim)) return undefined
   const kept = { ...row, keptPort: claim.port }
   put(tx, kept)
   return {
@@ -126,7 +130,7 @@ function ofAddress(tx: Db, found: { ip: number } | undefined, claim: PortClaim, 
   if (claim.from !== undefined) {
     return { events: [moved('/api/v1/routed-addresses', claim, ipText(row.ip))] }
   }
-  if (!sticky || !mayKeep(row, claim)) return undefined
+  if (!sticky || !mayKeep(tx, row, claim)) return undefined
   placeQueries(tx).setPorts.run({ ip: row.ip, port: '', keptPort: claim.port })
   return { touch: claimRef(row.ip), events: [] }
 }

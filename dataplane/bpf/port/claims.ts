@@ -50,7 +50,7 @@ export class Claims {
   readonly #listeners = new Set<(claim: PortClaim) => void>()
   #waiting: Told[] = []
 
-  /** Notes the names of ports, which are asked for when the ports have gone. Until the first time, claims wait. */
+  /** Notes the names of devices, which are asked for when the devices have gone, too. Until the first time, claims wait. */
   note(ports: Iterable<{ ifindex: number; name: string }>): void {
     for (const { ifindex, name } of ports) {
       this.#names.delete(ifindex)

@@ -34,6 +34,8 @@ export interface GuardParts {
   netOf(port: string): number | undefined
   /** br-work is this device by now; index 0 and no MAC while there is none that is guarded. */
   own(leg: { ifindex: number; mac: string }): void
+  /** Devices that will be guarded, by their names of now. Told first: the programs tell of a port from its row on. */
+  known(devices: Iterable<Guarded>): void
   /** Ports of these names came or went. */
   changed(names: readonly string[]): void
   /** The devices of these ifindexes are others than before: nobody is there any more. Nothing passes by them meanwhile. */
@@ -170,10 +172,11 @@ export class Guard {
   }
 
   async #bring(): Promise<void> {
-    const { links, gate, ports, own, changed, replaced } = this.#parts
+    const { links, gate, ports, own, known, changed, replaced } = this.#parts
     const present = await links.present()
     const devices = await listLinks(this.#parts.route)
     const wanted = this.#wanted(devices)
+    known(wanted.values())
     const stand = present.whole
     const touched = new Set<string>()
     const before = this.#guarded
@@ -203,8 +206,8 @@ export class Guard {
     this.#guarded = new Map([...before].filter(([ifindex]) => wanted.has(ifindex)))
     const refused = new Map<string, string>()
     for (const device of wanted.values()) {
-      const known = before.get(device.ifindex)
-      if (known?.name !== device.name || known.role !== device.role) touched.add(device.name).add(known?.name ?? '')
+      const was = before.get(device.ifindex)
+      if (was?.name !== device.name || was.role !== device.role) touched.add(device.name).add(was?.name ?? '')
       else if (stand.get(device.ifindex) !== device.role) this.#mended.add(`port/${device.name}`)
       if (await this.#guardOne(device, stand, refused)) this.#guarded.set(device.ifindex, device)
       else this.#guarded.delete(device.ifindex)

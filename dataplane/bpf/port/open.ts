@@ -30,8 +30,8 @@ import { type Account, SlotTable } from './slot_table.ts'
 import { sharedTables } from './tables.ts'
 import { decodeViolation, type Violation } from './violation.ts'
 
-/** Between two looks at which ports became nobody's: one look reads all bound MACs. */
-const REOPEN_MS = 1000
+/** After a look at which ports became nobody's, which reads all bound MACs, so many times its duration pass until the next. */
+const REOPEN_PAUSE = 10
 
 export interface PortState {
   name: string
@@ -128,10 +128,8 @@ export async function openPorts(options: PortOptions): Promise<OpenPorts> {
     overlay: (port) => named.overlay(port),
     netOf: (port) => named.net(port),
     own: (leg) => maps.hosts.set(0, leg),
-    changed(names) {
-      claims.note(guard.list())
-      driver.portsChanged(names)
-    },
+    known: (devices) => claims.note(devices),
+    changed: (names) => driver.portsChanged(names),
     replaced: (ifindexes) => bindings.leave(ifindexes),
     onProblem: options.onProblem,
   })
@@ -235,8 +233,9 @@ function reopening(bindings: Bindings, guard: Guard, onProblem: (error: unknown)
       // After the change that is under way.
       await new Promise(setImmediate)
       due = false
+      const began = performance.now()
       guard.reopen(await bindings.homes())
-      await sleep(REOPEN_MS, undefined, { ref: false })
+      await sleep(REOPEN_PAUSE * (performance.now() - began), undefined, { ref: false })
     }
   }
   return () => {

@@ -51,6 +51,7 @@ export function shutPorts({ root, route, nft, why, onProblem }: ShutOptions): Dr
     overlay: () => undefined,
     netOf: () => undefined,
     own() {},
+    known() {},
     changed() {},
     replaced: async () => {},
     onProblem,

@@ -68,7 +68,7 @@ export async function is(scene: Scene, who: 'owner' | 'thief', shall: boolean, w
   if (end === undefined) throw new Error(`${who} is off`)
   const tries = shall ? 250 : 3
   t.equal(await passes(scene, end, near, mac, tries), shall, `${setting}: ${what}: ${who} speaks`)
-  // A port is opened at the next look at who is where, a second after the one before at most.
+  // A port is opened at the next look at who is where, not by the change itself.
   if (who === 'owner' && !shall) await opened(scene)
   t.equal(await passes(scene, near, end, near.mac, tries), shall, `${setting}: ${what}: ${who} hears`)
 }

@@ -79,7 +79,14 @@ t.test('the first device is kept by name while the setting is sticky, until the 
   const shown = async () => (await area.endpoints(network, `?mac=${one.mac}`))[0]
   await claim('')
   await claim('tap0', undefined, '2029-01-01T00:00:00.000Z')
-  t.equal((await shown())?.kept_port, undefined, 'neither a device without name, nor one of before the attach')
+  const other = await area.create({ name: 'other', cidr: '10.1.0.0/24' })
+  await area.attach(other, { port: 'tap9' })
+  await claim('tap9')
+  t.equal(
+    (await shown())?.kept_port,
+    undefined,
+    'nor one without name, nor of before the attach, nor of another network',
+  )
   area.events()
   await claim('tap1')
   t.match(await shown(), { kept_port: 'tap1' })

@@ -1,6 +1,7 @@
 /** What others do to ports, and what a killed agent leaves half done: no port is taken for guarded that is not. */
 import '../../../../test/inside.ts'
 import { execFileSync } from 'node:child_process'
+import { setTimeout as wait } from 'node:timers/promises'
 import t from 'tap'
 import { arrives, frame, type Tap, tap } from '../../../../test/frames.ts'
 import { netns, requireRoot, type Scope } from '../../../../test/netns.ts'
@@ -94,6 +95,27 @@ for (const [agent, name, seen] of [
     t.ok(await arrives(c.tap, other, {}), 'it is an open port')
     t.notOk(other.seen().some((it) => it.includes('for the network only')))
   })
+
+t.test('a first frame is told with the name of its port while the agent is still at guarding it', async (t) => {
+  const { a, b } = bridged(t, ['a', 'b'])
+  if (!a || !b) throw new Error('no guests')
+  const claims: string[] = []
+  let during = async (): Promise<void> => {}
+  const { driver, ports, close } = await opened(t, bpffs(t), () => during())
+  t.teardown(close)
+  t.teardown(ports.onClaim(({ port }) => claims.push(port)))
+  run('link set dev b nomaster')
+  await driver.observe([])
+  const one = binding('networks', { net: 1, address: '10.0.0.2', mac: b.tap.mac, routed: [], claims: 'first' })
+  await driver.apply([{ after: NET }, { after: one }])
+  during = async () => {
+    if (!ports.list().some(({ name }) => name === 'b')) return
+    for (; claims.length === 0; await wait(5)) b.tap.send(frame({ from: b.tap.mac }, Buffer.alloc(46)))
+  }
+  run('link set dev b master br-work')
+  await ports.settled()
+  t.same(claims, ['b'])
+})
 
 t.test('a port whose name nft cannot write carries nothing, and says so', async (t) => {
   const { a, b } = bridged(t, ['a', 'b'])

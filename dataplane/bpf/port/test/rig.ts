@@ -44,13 +44,14 @@ export function bridged(t: Scope, names: readonly string[]): Record<string, { ns
   )
 }
 
-/** What the agent asks the kernel by, and the transactions that it had nft make. */
-export async function sockets() {
+/** What the agent asks the kernel by, and the transactions that it had nft make. `during` is awaited before each of them. */
+export async function sockets(during: () => unknown = () => {}) {
   const [route, nft] = [openNetlink(NETLINK_ROUTE), await openNft()]
   const written: string[] = []
   const beside = {
     async run(lines: readonly string[]) {
       written.push(lines.join('\n'))
+      await during()
       await nft.run(`${lines.join('\n')}\n`)
     },
     list: (what: string) => nft.run(`list ${what}\n`),
@@ -62,9 +63,9 @@ export async function sockets() {
   return { route, nft: beside, written, close }
 }
 
-/** The agent's part, and what went wrong outside any change. */
-export async function opened(t: Scope, root: string) {
-  const { close: end, written, ...asked } = await sockets()
+/** The agent's part, and what went wrong outside any change. `during` as in {@link sockets}. */
+export async function opened(t: Scope, root: string, during?: () => unknown) {
+  const { close: end, written, ...asked } = await sockets(during)
   const problems: unknown[] = []
   const onProblem = (error: unknown) => void problems.push(error)
   const attaching = await attachingHere(t)
