@@ -8,33 +8,13 @@ import { execFileSync, spawnSync } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
+import { laneTable, type Row } from './lane-table.ts'
 import { fetchNode, NODES, type NodeVersion } from './nodes.ts'
 import { hasOldSqlite } from './package-tree.ts'
+import { LONG, SHORT } from './sample.ts'
 
 const ROOT = join(import.meta.dirname, '..', '..')
 const LOGS = join(ROOT, '.cache/nodes/logs')
-const SHORT = ['core/state/test/store', 'core/state/test/sqlite', 'core/test/heap', 'core/cli/test/control-socket']
-const LONG = [
-  'core/cli/test/bundle',
-  'core/cli/test/doctor',
-  'core/state/test/pipeline',
-  'core/state/test/drift',
-  'plugins/cluster/test/cluster',
-  'plugins/cluster/test/join',
-  'plugins/dns/test/resolve',
-  'plugins/dhcp/test/packets',
-  'plugins/bgp/test/sessions',
-  'plugins/firewall/test/packets-order',
-  'plugins/lb/test/packets-share',
-  'test/package/package',
-]
-
-interface Row {
-  node: string
-  test: string
-  seconds: number
-  passed: boolean
-}
 
 function main(): void {
   const { values } = parseArgs({
@@ -53,7 +33,7 @@ function main(): void {
     return
   }
   const rows = wanted.flatMap((node) => onNode(node, values.short === true ? SHORT : [...SHORT, ...LONG]))
-  process.stdout.write(table(rows))
+  process.stdout.write(laneTable(rows))
   if (rows.some(({ passed }) => !passed)) process.exitCode = 1
 }
 
@@ -85,26 +65,8 @@ function onNode(node: NodeVersion, tests: readonly string[]): Row[] {
     const log = join(LOGS, `${node.version}-${test.replaceAll('/', '-')}.log`)
     writeFileSync(log, `${stdout}\n${stderr}`)
     if (!passed) process.stderr.write(`Node ${node.version}: ${test} failed, see ${log}\n`)
-    return { node: node.version, test, seconds: (Date.now() - began) / 1000, passed }
+    return { place: node.version, test, seconds: (Date.now() - began) / 1000, passed }
   })
-}
-
-/** A row for each test, a column for each version: seconds, and `FAILED`. */
-function table(rows: readonly Row[]): string {
-  const versions = [...new Set(rows.map(({ node }) => node))]
-  const line = (first: string, cells: readonly string[]) =>
-    `${first.padEnd(40)}${cells.map((cell) => cell.padStart(12)).join('')}\n`
-  const tests = [...new Set(rows.map(({ test }) => test))]
-  const body = tests.map((test) =>
-    line(
-      test,
-      versions.map((node) => {
-        const row = rows.find((it) => it.node === node && it.test === test)
-        return row === undefined ? '' : row.passed ? `${row.seconds.toFixed(1)} s` : 'FAILED'
-      }),
-    ),
-  )
-  return `${line('', versions)}${body.join('')}`
 }
 
 main()

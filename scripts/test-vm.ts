@@ -5,30 +5,24 @@
  *   npm run test:vm                                   the tests of scripts/vm-tests.ts
  *   npm run test:vm -- node build/plugins/l2/test/bond.test.js
  *
+ * VM_KERNEL is the folder of another kernel (scripts/kernels.ts), VM_CPUS the number of its processors.
+ *
  * The command sees this machine's files through an overlay, so what it writes is gone afterwards; its output is ours, and so is its exit status.
  * Emulates the processor, which is some 10 times slower; VM_ACCEL=kvm where nested virtualisation is sound. Needs root, the packages of PACKAGES and the kernel, which
  * `npm run setup -- --test` fetches (`--fetch`); says what is missing and ends with 77.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import {
-  copyFileSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  renameSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs'
+import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { fetchOldest, type Kernel, kernelIn, OLDEST } from './kernels.ts'
 
 const ROOT = join(import.meta.dirname, '..', '..')
-const CACHE = join(ROOT, '.cache', 'test-vm')
-const KERNEL = join(CACHE, 'kernel')
-const MEMORY = '2048M'
+const KERNEL = process.env.VM_KERNEL ?? OLDEST
+const CPUS = process.env.VM_CPUS ?? '2'
+const MEMORY = '3072M'
 /** How many times longer tests wait there. */
 const PATIENCE = '6'
 const TIMEOUT_MS = Number(process.env.VM_TIMEOUT ?? 3000) * 1000
@@ -37,7 +31,13 @@ const SKIPPED = 77
 /** Without the marker the machine did not come to its end. */
 const LOST = 125
 
-const PACKAGES = { 'qemu-system-x86_64': 'qemu-system-x86', depmod: 'kmod', cpio: 'cpio', busybox: 'busybox-static' }
+const PACKAGES = {
+  'qemu-system-x86_64': 'qemu-system-x86',
+  depmod: 'kmod',
+  cpio: 'cpio',
+  xz: 'xz-utils',
+  busybox: 'busybox-static',
+}
 /** Debian 12 has it with qemu, later ones in a package of its own. */
 const FILE_SERVERS = ['/usr/lib/qemu/virtiofsd', '/usr/libexec/virtiofsd']
 /** What the initramfs must load before the root file system is there. */
@@ -52,40 +52,6 @@ function whatIsMissing(): string[] {
   const missing = Object.entries(PACKAGES).flatMap(([tool, name]) => (found(tool) ? [] : [name]))
   if (!FILE_SERVERS.some(existsSync)) missing.push('virtiofsd')
   return missing
-}
-
-interface Kernel {
-  image: string
-  /** Folder that holds lib/modules. */
-  base: string
-  version: string
-}
-
-/** Unpacks the kernel's package; it is never installed, so this machine's boot is not touched. */
-function fetchKernel(): void {
-  if (existsSync(KERNEL)) return
-  const name = /Depends: (linux-image-\S+)/.exec(output('apt-cache', ['depends', 'linux-image-cloud-amd64']))?.[1]
-  if (name === undefined) throw new Error('apt knows no linux-image-cloud-amd64: run apt-get update')
-  mkdirSync(CACHE, { recursive: true })
-  const work = mkdtempSync(join(CACHE, 'unpack-'))
-  // apt's sandbox user may not write here; root downloads itself.
-  output('apt-get', ['-qq', '-o', 'APT::Sandbox::User=root', 'download', name], work)
-  const [archive = ''] = readdirSync(work)
-  output('dpkg-deb', ['-x', join(work, archive), join(work, 'tree')])
-  output('depmod', ['-b', join(work, 'tree'), theOnly(join(work, 'tree/lib/modules'))])
-  renameSync(join(work, 'tree'), KERNEL)
-  rmSync(work, { recursive: true })
-}
-
-function kernel(): Kernel {
-  const version = theOnly(join(KERNEL, 'lib/modules'))
-  return { base: KERNEL, version, image: join(KERNEL, 'boot', `vmlinuz-${version}`) }
-}
-
-function theOnly(dir: string): string {
-  const [name] = readdirSync(dir)
-  if (name === undefined) throw new Error(`${dir} is empty`)
-  return name
 }
 
 /** First program in the machine: brings up the shared root below an overlay, then hands over to `script`. */
@@ -108,6 +74,10 @@ function initScript(modules: readonly string[], { base, version }: Kernel, scrip
   ].join('\n')
 }
 
+/** Of the descriptors that the file server may have, half: it holds one for every file that the machine knows. */
+const KNOWN_FILES = Math.floor((Number(output('bash', ['-c', 'ulimit -Hn'])) || 1_000_000) / 2)
+const FORGET = `known=$(grep ^fuse_inode /proc/slabinfo) && set -- $known && [ $2 -gt ${KNOWN_FILES} ] && echo 2 >/proc/sys/vm/drop_caches`
+
 /** Runs as PID 1 in the machine. The marker tells the exit status; serial lines end in CR LF. */
 function guestScript(command: readonly string[]): string {
   return [
@@ -115,6 +85,7 @@ function guestScript(command: readonly string[]): string {
     `export STRATUM_TEST_MACHINE=1 STRATUM_TEST_PATIENCE=${PATIENCE}; export TAP_TIMEOUT=$((240 * ${PATIENCE}))`,
     'mkdir -p /run/netns /run/lock /run/tmp; mount -t bpf bpf /sys/fs/bpf; mount -t cgroup2 cgroup /sys/fs/cgroup',
     'mkdir -p /dev/shm /dev/pts; mount -t tmpfs shm /dev/shm; mount -t devpts pts /dev/pts; ip link set lo up',
+    `while sleep 1; do ${FORGET}; done &`,
     `cd ${quoted(ROOT)}`,
     `${command.map(quoted).join(' ')} </dev/null 2>&1`,
     'status=$?; echo; echo VM_EXIT=$status',
@@ -133,9 +104,10 @@ function initramfs(work: string, used: Kernel, command: readonly string[]): stri
   for (const module of EARLY_MODULES) {
     const needed = output('modprobe', ['-d', used.base, '-S', used.version, '--show-depends', module])
     for (const [, file = ''] of needed.matchAll(/^insmod (\S+)/gm)) {
-      if (modules.includes(basename(file))) continue
-      modules.push(basename(file))
-      copyFileSync(file, join(tree, 'modules', basename(file)))
+      const name = basename(file).replace(/\.xz$/, '')
+      if (modules.includes(name)) continue
+      modules.push(name)
+      writeFileSync(join(tree, 'modules', name), unpacked(file))
     }
   }
   const busybox = ['/bin/busybox', '/usr/bin/busybox'].find(existsSync)
@@ -147,10 +119,15 @@ function initramfs(work: string, used: Kernel, command: readonly string[]): stri
   return archive
 }
 
+/** busybox loads no compressed modules; Debian's kernels have such from 6.12 on. */
+function unpacked(module: string): Buffer {
+  if (!module.endsWith('.xz')) return readFileSync(module)
+  return execFileSync('xz', ['-dc', module], { maxBuffer: 64 << 20 })
+}
+
 async function fileServer(work: string): Promise<{ socket: string; stop(): void }> {
   const socket = join(work, 'fs.sock')
   const program = FILE_SERVERS.find(existsSync) ?? ''
-  // It holds a descriptor for every file that the machine knows.
   const line = `ulimit -n "$(ulimit -Hn)"; exec ${program} --socket-path=${quoted(socket)} -o source=/ -o cache=always -o sandbox=chroot`
   const child = spawn('bash', ['-c', line], { stdio: 'ignore' })
   const gone = once(child, 'exit')
@@ -166,7 +143,7 @@ function boot(used: Kernel, archive: string, socket: string): ChildProcess {
   return spawn(
     'qemu-system-x86_64',
     [
-      ...['-M', 'pc', '-accel', ACCELERATOR, '-cpu', 'max', '-smp', '2', '-m', MEMORY],
+      ...['-M', 'pc', '-accel', ACCELERATOR, '-cpu', 'max', '-smp', CPUS, '-m', MEMORY],
       ...['-nodefaults', '-no-user-config', '-no-reboot', '-display', 'none', '-serial', 'stdio'],
       // A card without a cable, for what is said of cards.
       ...['-device', 'virtio-net-pci,romfile='],
@@ -182,7 +159,7 @@ async function main(given: readonly string[]): Promise<number> {
   const command = given.length === 0 ? ['node', join(ROOT, 'build/scripts/vm-tests.js')] : given
   const missing = process.getuid?.() === 0 ? whatIsMissing() : ['root']
   if (missing.length === 0 && command[0] === '--fetch') {
-    fetchKernel()
+    fetchOldest()
     return 0
   }
   if (!existsSync(KERNEL)) missing.push('the kernel (test-vm --fetch)')
@@ -192,7 +169,7 @@ async function main(given: readonly string[]): Promise<number> {
   }
   const work = mkdtempSync(join(tmpdir(), 'stratum-vm-'))
   try {
-    const used = kernel()
+    const used = kernelIn(KERNEL)
     const files = await fileServer(work)
     const machine = boot(used, initramfs(work, used, command), files.socket)
     const end = () => machine.kill('SIGKILL')

@@ -1,6 +1,7 @@
 /**
  * What `npm run test:vm` runs in its machine when no command is given: the tests of what only that kernel has, one after
- * the other, and a summary. Ends with 1 when one of them failed. `node build/scripts/vm-tests.js all` runs the slow ones too.
+ * the other, and a summary. Ends with 1 when one of them failed. `node build/scripts/vm-tests.js all` runs the slow ones too;
+ * names of files below build run those, and `--modules` before them loads what a plain machine has not loaded.
  */
 import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
@@ -24,12 +25,24 @@ const SLOW = [
 ]
 const MODULES: Readonly<Record<string, string>> = { 'dataplane/bpf/port/test/frames.test.js': 'br_netfilter' }
 
-const results = [...TESTS, ...(process.argv[2] === 'all' ? SLOW : [])].map((file) => {
+/** What rigs take for granted, as kernels that have it built in allow. */
+const USUAL = ['nf_conntrack', 'tun', 'br_netfilter']
+
+function wanted([first, ...more]: readonly string[]): readonly string[] {
+  if (first === undefined || first === 'all') return [...TESTS, ...(first === 'all' ? SLOW : [])]
+  if (first !== '--modules') return [first, ...more]
+  spawnSync('modprobe', ['-a', ...USUAL], { stdio: 'inherit' })
+  return more
+}
+
+const results = wanted(process.argv.slice(2)).map((file) => {
   process.stdout.write(`\n=== ${file}\n`)
   const module = MODULES[file]
   if (module !== undefined) spawnSync('modprobe', [module], { stdio: 'inherit' })
   const since = performance.now()
-  const { status, signal } = spawnSync(process.execPath, [join(BUILD, file)], { stdio: 'inherit' })
+  // Where packages are tried has a run directory of its own, in which the usual place of this machine would not be seen.
+  const env = { ...process.env, ...(file.startsWith('test/package/') ? { TMPDIR: '/var/tmp' } : {}) }
+  const { status, signal } = spawnSync(process.execPath, [join(BUILD, file)], { stdio: 'inherit', env })
   return {
     file,
     passed: status === 0,
