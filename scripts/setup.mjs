@@ -55,12 +55,13 @@ function checkNode() {
 
 /** Names of the packages that are listed for what we are about to do and not installed. */
 function missingPackages() {
+  // Debian's testing has no number: it is later than all that have.
+  const release = Number(/^VERSION_ID="?(\d+)/m.exec(readFileSync('/etc/os-release', 'utf8'))?.[1] ?? Infinity)
   const wanted = readFileSync(join(root, 'scripts/packages.txt'), 'utf8')
     .split('\n')
-    .filter((line) => /^[a-z]/.test(line))
-    .map((line) => line.split(/\s+/))
-    .filter(([, use]) => uses.includes(use))
-    .map(([name]) => name)
+    .map((line) => /^([a-z]\S*)\s+(\S+)\s+(?:from Debian (\d+):)?/.exec(line) ?? [])
+    .filter(([, , use, since]) => uses.includes(use) && release >= Number(since ?? 0))
+    .map(([, name]) => name)
   // biome-ignore lint/suspicious/noTemplateCurlyInString: dpkg-query's own placeholders
   const format = '${Package} ${db:Status-Status}\n'
   const { stdout } = spawnSync('dpkg-query', ['-W', '-f', format, ...wanted], {

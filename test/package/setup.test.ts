@@ -12,7 +12,7 @@ requireRoot(t)
 const SETUP = join(import.meta.dirname, '..', '..', '..', 'scripts', 'setup.mjs')
 
 /** Starts it where `apt-get` is `apt` (a shell script), nothing is installed, and /usr/sbin and /etc/systemd hold nothing. */
-function setup(t: Scope, apt: string) {
+function setup(t: Scope, apt: string, release = '12') {
   const dir = scratch(t)
   const [programs, sbin, units] = [join(dir, 'bin'), join(dir, 'sbin'), join(dir, 'systemd/system')]
   for (const folder of [programs, sbin, units]) mkdirSync(folder, { recursive: true })
@@ -20,13 +20,15 @@ function setup(t: Scope, apt: string) {
   for (const [name, script] of Object.entries(contents)) {
     writeFileSync(join(programs, name), `#!/bin/sh\n${script}\n`, { mode: 0o755 })
   }
+  const os = join(dir, 'os-release')
+  writeFileSync(os, `ID=debian\nVERSION_ID="${release}"\n`)
   const policy = join(sbin, 'policy-rc.d')
   const inside =
-    'mount --bind "$1" /usr/sbin && mount --bind "$2" /etc/systemd && shift 2 && PATH="$1:$PATH" exec "$2" "$3" $4'
+    'mount --bind "$1" /usr/sbin && mount --bind "$2" /etc/systemd && mount --bind "$3" /etc/os-release && shift 3 && PATH="$1:$PATH" exec "$2" "$3" $4'
   const start = (option = '') =>
     spawn(
       'unshare',
-      ['-m', 'sh', '-c', inside, 'sh', sbin, join(dir, 'systemd'), programs, process.execPath, SETUP, option],
+      ['-m', 'sh', '-c', inside, 'sh', sbin, join(dir, 'systemd'), os, programs, process.execPath, SETUP, option],
       { stdio: 'ignore' },
     )
   return { policy, units, start, marker: join(programs, 'started') }
@@ -75,4 +77,14 @@ t.test("Debian's own daemons are masked before they are unpacked, and what someb
   t.same(await once(start('--bench'), 'close'), [0, null])
   const masked = ['etcd.service', 'frr.service', 'haproxy.service', 'knot.service', 'nginx.service']
   t.same(readdirSync(units).sort(), masked, 'those of the benches only with the benches')
+})
+
+t.test('a package that only later releases of Debian have is asked for there alone', async (t) => {
+  for (const release of ['12', '13', '14']) {
+    // It ends with the installation, before what comes after it for tests.
+    const apt = `[ "$1" = update ] || { case "$*" in *virtiofsd*) touch "\${0%/*}/started" ;; esac; exit 1; }`
+    const { start, marker } = setup(t, apt, release)
+    t.same(await once(start('--test'), 'close'), [1, null])
+    t.equal(existsSync(marker), release !== '12', `Debian ${release}`)
+  }
 })
