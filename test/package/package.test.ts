@@ -50,23 +50,30 @@ t.test('programs, their modules and compiled eBPF are in it, and nothing that on
   )
 })
 
-t.test('it depends on any Node that the agent runs on, of the lines that README.md and the lane name', async (t) => {
-  const root = join(import.meta.dirname, '../../..')
-  const lines = nodeLines(JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')).engines.node)
-  const rows = lines.map(({ least, beyond }) => {
-    const tried = NODES.map(({ version }) => version).filter((version) => version.startsWith(`${beyond - 1}.`))
-    t.equal(tried[0], least, 'the first of a line is tried')
-    return `| ${beyond - 1} | ${least} | ${tried.join(', ')} |`
-  })
-  t.ok(readFileSync(join(root, 'README.md'), 'utf8').includes(`|---|---|---|\n${rows.join('\n')}\n\n`))
-  const depends = output('dpkg-deb', '--field', file, 'Depends')
-  const later = 'nodejs (<< 23~) | nodejs (>= 24.0.0), nodejs (<< 25~)'
-  const range = hasOldSqlite(root)
-    ? `nodejs (>= 20.19.0), nodejs (<< 21~) | nodejs (>= 22.14.0), ${later}`
-    : `nodejs (>= 22.14.0), ${later}`
-  t.ok(depends.includes(range), depends)
-  t.match(depends, /libnftables1.*libbpf1/)
-})
+t.test(
+  'it depends on any Node that the agent runs on, of the lines that README.md and the lane name, and is of an architecture named there',
+  async (t) => {
+    const root = join(import.meta.dirname, '../../..')
+    const lines = nodeLines(JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')).engines.node)
+    const rows = lines.map(({ least, beyond }) => {
+      const tried = NODES.map(({ version }) => version).filter((version) => version.startsWith(`${beyond - 1}.`))
+      t.equal(tried[0], least, 'the first of a line is tried')
+      return `| ${beyond - 1} | ${least} | ${tried.join(', ')} |`
+    })
+    const readme = readFileSync(join(root, 'README.md'), 'utf8')
+    t.ok(readme.includes(`|---|---|---|\n${rows.join('\n')}\n\n`))
+    const architecture = output('dpkg-deb', '--field', file, 'Architecture').trim()
+    const [, tried, other] = /was tried on (\w+), .* The package can be made on (\w+) too/.exec(readme) ?? []
+    t.ok([tried, other].includes(architecture), `README.md says of ${architecture} what was tried there`)
+    const depends = output('dpkg-deb', '--field', file, 'Depends')
+    const later = 'nodejs (<< 23~) | nodejs (>= 24.0.0), nodejs (<< 25~)'
+    const range = hasOldSqlite(root)
+      ? `nodejs (>= 20.19.0), nodejs (<< 21~) | nodejs (>= 22.14.0), ${later}`
+      : `nodejs (>= 22.14.0), ${later}`
+    t.ok(depends.includes(range), depends)
+    t.match(depends, /libnftables1.*libbpf1/)
+  },
+)
 
 t.test('systemd understands every line of the unit, which gives up what it can', async (t) => {
   if (!requireProgram(t, 'systemd-analyze')) return
