@@ -1,6 +1,6 @@
 /** The state of the agent as a whole: what `GET /status` calls it, and how the event stream hears of its changes. */
 import { setTimeout as wait } from 'node:timers/promises'
-import type { Agent } from './app.ts'
+import type { Agent } from './agent.ts'
 import type { Amiss } from './health.ts'
 import { remedyForTrouble } from './remedies.ts'
 import { system } from './state/events.ts'
@@ -12,6 +12,7 @@ const TICK_MS = 1000
 const FAREWELL_MS = 1000
 
 type Asked = Pick<Agent, 'amiss' | 'ignored'>
+type Standing = Asked & Pick<Agent, 'stages'>
 
 /** Everything that is amiss, each with what to do about it. */
 export const remedied = (agent: Asked): Required<Amiss>[] =>
@@ -23,7 +24,10 @@ export const remedied = (agent: Asked): Required<Amiss>[] =>
 /** The same, in sentences. */
 export const amiss = (agent: Asked): string[] => remedied(agent).map(({ what }) => what)
 
-export const stateOf = (agent: Asked): 'running' | 'degraded' => (amiss(agent).length > 0 ? 'degraded' : 'running')
+export const stateOf = (agent: Standing): 'starting' | 'running' | 'degraded' => {
+  if (agent.stages.doing() !== undefined) return 'starting'
+  return amiss(agent).length > 0 ? 'degraded' : 'running'
+}
 
 /**
  * Tells as `agent.state_changed` that the agent has started and every later change, once a second at most, and looks

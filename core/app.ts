@@ -1,54 +1,51 @@
 /**
- * The composition root: everything long-lived is made here, and the order of the lines is the architecture.
- * What listens on the network is opened by main.ts once this is done.
+ * The composition root: everything long-lived is made here, and the order of the lines is the architecture. What can answer
+ * from the store comes first (`assemble`); the data plane, which takes longer, is opened at `start`, while daemon.ts listens.
  */
 import { join } from 'node:path'
-import type { FastifyBaseLogger, FastifyInstance, RouteOptions } from 'fastify'
+import type { FastifyBaseLogger } from 'fastify'
 import type { KernelOptions } from '../dataplane/kernel.ts'
 import type { Plane } from '../dataplane/plane.ts'
+import type { Agent } from './agent.ts'
 import { type AreaContext, type AreaPlugin, type Stop, startArea } from './area.ts'
-import {
-  type AreaStates,
-  areaStates,
-  chosenPlugins,
-  inOrder,
-  ownersOf,
-  portKindsOf,
-  skeletonOf,
-  turnOffUnsupported,
-} from './areas.ts'
-import type { MutableConfig } from './config.ts'
+import { areaStates, chosenPlugins, inOrder, neededBy, turnOffUnsupported } from './areas.ts'
 import type { Credentials } from './gates/bearer.ts'
 import { openBlockNews } from './gates/block-news.ts'
-import { GATES, type Gates, openGates } from './gates/index.ts'
+import { GATES, openGates } from './gates/index.ts'
 import { type Advice, type Health, openHealth } from './health.ts'
 import { hardwareId } from './licence/hardware.ts'
-import { type InstalledLicence, openLicence } from './licence/installed.ts'
-import { type LicenceNews, openLicenceNews } from './licence/news.ts'
+import { openLicence } from './licence/installed.ts'
+import { openLicenceNews } from './licence/news.ts'
 import { agentReadings } from './observe/agent.ts'
 import { watchEventLoop } from './observe/loop.ts'
-import { type Metrics, openMetrics } from './observe/metrics.ts'
+import { openMetrics } from './observe/metrics.ts'
 import { watchPlane } from './observe/plane.ts'
 import { sourceOf } from './observe/reading.ts'
-import { type OperatorKeys, openOperatorKeys } from './operator-keys.ts'
+import { openOperatorKeys } from './operator-keys.ts'
+import { planeToCome } from './plane-to-come.ts'
 import { collectionsOf, type Replicator } from './replication.ts'
-import { NO_SERVICES, type Services } from './services.ts'
-import { openSettings, type Settings } from './settings.ts'
-import { type Announce, openAnnouncer } from './state/announce.ts'
-import { type DeclaredEvent, declaredEvents } from './state/core-events.ts'
-import { type Drift, openDrift } from './state/drift.ts'
-import { type Outbox, openOutbox } from './state/events.ts'
+import { NO_SERVICES } from './services.ts'
+import { openSettings } from './settings.ts'
+import { openStages } from './stages.ts'
+import { openStart } from './start.ts'
+import { openAnnouncer } from './state/announce.ts'
+import { declaredEvents } from './state/core-events.ts'
+import { openDrift } from './state/drift.ts'
+import { openOutbox } from './state/events.ts'
 import { lockState } from './state/lock.ts'
 import { loadMarks, storeMarks } from './state/marks.ts'
-import { openPipeline, type Pipeline } from './state/mutate.ts'
-import { type Overrides, openOverridesAnyhow } from './state/overrides.ts'
+import { openPipeline } from './state/mutate.ts'
+import { openOverridesAnyhow } from './state/overrides.ts'
+import { openQueue } from './state/queue.ts'
 import { openStore, type Store } from './state/store.ts'
-import { type WatchedStore, watchStore } from './state/watched.ts'
+import { watchStore } from './state/watched.ts'
+import { openTenancy } from './tenancy.ts'
 import { mountAreas } from './transport/areas.ts'
 import { mountControl } from './transport/control.ts'
 import { addConventions, openServer } from './transport/conventions.ts'
 import { openElsewhere } from './transport/elsewhere.ts'
-import { openTails, type Tails } from './transport/tail.ts'
+import { openTails } from './transport/tail.ts'
+import { waitForStart } from './transport/until-started.ts'
 import { followUplink } from './uplink.ts'
 import { VERSION } from './version.ts'
 
@@ -71,48 +68,17 @@ export interface BuildOptions {
   clock?: () => number
 }
 
-export interface Agent extends Health, Pick<AreaContext, 'plane' | 'now' | 'members' | 'elsewhere'> {
-  app: FastifyInstance
-  config: MutableConfig
-  /** Settings that are stored and not followed, each with the way out. */
-  ignored: Settings['ignored']
-  overrides: Overrides
-  credentials: Credentials
-  operatorKeys: OperatorKeys
-  licence: InstalledLicence
-  states: AreaStates
-  gates: Gates
-  store: WatchedStore
-  outbox: Outbox
-  pipeline: Pipeline
-  drift: Drift
-  metrics: Metrics
-  startedAt: Date
-  version: string
-  announce: Announce
-  licenceNews: LicenceNews
-  /** Every registered route, for the documents. */
-  routes: RouteOptions[]
-  /** Every event type that may be sent, for the documents. */
-  events: readonly DeclaredEvent[]
-  /** Readers of the event stream over the control socket. */
-  tails: Tails
-  /** SubjectPublicKeyInfo of the certificate in use, PEM; set by whoever loads it. */
-  publicKey: () => string | undefined
-  /** The listeners; set by whoever opens them. */
-  services: Services
-  close(): Promise<void>
-}
-
-declare module 'fastify' {
-  interface FastifyInstance {
-    agent: Agent
-  }
-}
-
 const PLUGINS = join(import.meta.dirname, '..', 'plugins')
 
+/** An agent that has started. */
 export async function build(options: BuildOptions): Promise<Agent> {
+  const agent = await assemble(options)
+  await agent.start()
+  return agent
+}
+
+/** An agent that answers from its store, and waits for `start` with everything else. */
+export async function assemble(options: BuildOptions): Promise<Agent> {
   const { stateDir, log, now = () => new Date() } = options
   const lock = await lockState(stateDir)
   const overrides = openOverridesAnyhow(join(stateDir, 'overrides.json'))
@@ -128,26 +94,19 @@ export async function build(options: BuildOptions): Promise<Agent> {
   for (const area of areas) if (!disabled.has(area.name) || area.replicator) store.migrate(area.name, area.dir)
 
   const metrics = openMetrics({ areas: areas.map(({ name }) => name), gates: GATES, now, log })
-  let mend: () => unknown = () => {}
-  const opened = await options.openPlane({
-    skeletons: areas.flatMap((area) => (disabled.has(area.name) ? [] : skeletonOf(area))),
-    owners: ownersOf(areas),
-    portKinds: portKindsOf(areas),
-    onProblem: (error) => log.error({ err: error }, 'the data plane has a problem'),
-    onLoss: () => void mend(),
-    lock: lock.fd,
-  })
-  const plane = watchPlane(opened, metrics.plane)
-  await followUplink(plane, config, log)
-  turnOffUnsupported(areas, plane, states)
+  const { plane, arrived } = planeToCome()
+  const stages = openStages()
+  const queue = openQueue()
+  // Some go when it is known what the data plane can do.
   const enabled = new Map(areas.filter(({ name }) => !states.reasonOff(name)).map((area) => [area.name, area]))
+  openTenancy(store, enabled)
 
   const outbox = openOutbox(store.write, store.read, () => config.int('max_events'), now, metrics.events.written)
   const members: AreaContext['members'] = new Set()
   const elsewhere = openElsewhere({ config, gates: () => gates, app: () => app })
   const ailments = new Map<string, Advice>()
   const cautions: Health['cautions'] = new Map()
-  const collections = collectionsOf(enabled.values())
+  let collections: AreaContext['collections'] = new Map()
   let replicator: Replicator | undefined
   const contextOf = (area: string): AreaContext => ({
     log: log.child({ area }),
@@ -156,9 +115,9 @@ export async function build(options: BuildOptions): Promise<Agent> {
     plane,
     read: store.read,
     now,
-    mutate: (origin, rule) => pipeline.mutate(area, origin, rule),
-    adopt: (origin, rule) => pipeline.adopt(area, origin, rule),
-    exclusively: (work) => pipeline.exclusively(work),
+    mutate: (origin, rule) => agent.pipeline.mutate(area, origin, rule),
+    adopt: (origin, rule) => agent.pipeline.adopt(area, origin, rule),
+    exclusively: queue.exclusively,
     collections,
     unreplicated: areas.flatMap(({ name, replicates }) => (replicates && !enabled.has(name) ? [name] : [])),
     lockout: gates.lockout,
@@ -177,28 +136,17 @@ export async function build(options: BuildOptions): Promise<Agent> {
     config,
     areas: enabled,
     log,
-    exclusively: (work) => pipeline.exclusively(work),
+    exclusively: queue.exclusively,
     announce: (origin, drafts) => announce(origin, drafts),
     onPass: metrics.pass,
     troubles,
     clock: options.clock,
   })
-  mend = () => pipeline.exclusively(() => drift.mend(false))
-  const pipeline = openPipeline({
-    store,
-    plane,
-    config,
-    outbox,
-    areas: enabled,
-    log,
-    counts: metrics.pipeline,
-    ground: drift.ground,
-    repair: drift.mend,
-    replicator: () => replicator,
-  })
   config.onChange((key) => {
     const rendering = [...enabled.values()].filter((area) => area.rendersFrom?.includes(key)).map(({ name }) => name)
-    return rendering.length > 0 ? pipeline.exclusively(() => drift.bring('configuration', rendering)) : undefined
+    // What is set before the plane is open, the boot renders from.
+    if (rendering.length === 0 || !stages.isMet('plane')) return undefined
+    return queue.exclusively(() => drift.bring('configuration', rendering))
   })
 
   const licence = openLicence({
@@ -208,7 +156,7 @@ export async function build(options: BuildOptions): Promise<Agent> {
     now,
     hardwareId: hardwareId(),
     loadMarks: () => loadMarks(store.read),
-    saveMarks: (marks) => pipeline.exclusively(async () => store.during(() => storeMarks(store.write, marks))),
+    saveMarks: (marks) => queue.exclusively(async () => store.during(() => storeMarks(store.write, marks))),
   })
   config.onChange((key) => key === 'license_trusted_keys' && licence.reload())
 
@@ -218,7 +166,7 @@ export async function build(options: BuildOptions): Promise<Agent> {
     tokenHash: tokenHash === undefined ? undefined : Buffer.from(tokenHash, 'hex'),
     keys: new Map([['ok', operatorKeys.resolve]]),
   }
-  const announce = openAnnouncer({ store, outbox, pipeline })
+  const announce = openAnnouncer({ store, outbox, queue })
   const blockNews = openBlockNews(announce, log)
   const gates = openGates({
     config,
@@ -234,6 +182,39 @@ export async function build(options: BuildOptions): Promise<Agent> {
   const app = openServer(log, () => gates, metrics.http.unrouted)
   const loop = watchEventLoop()
   const stops: Stop[] = []
+  const { opened, start, abandon } = openStart({
+    queue,
+    stages,
+    async open() {
+      const real = await options.openPlane({
+        ...neededBy(areas, disabled),
+        onProblem: (error) => log.error({ err: error }, 'the data plane has a problem'),
+        onLoss: () => void queue.exclusively(() => drift.mend(false)),
+        lock: lock.fd,
+      })
+      arrived(watchPlane(real, metrics.plane))
+      await followUplink(plane, config, log)
+      turnOffUnsupported(areas, plane, states)
+      for (const { name } of areas) if (states.reasonOff(name) !== undefined) enabled.delete(name)
+      collections = collectionsOf(enabled.values())
+      agent.pipeline = openPipeline({
+        ...{ queue, store, plane, config, outbox, log, areas: enabled, counts: metrics.pipeline },
+        ...{ ground: drift.ground, repair: drift.mend, replicator: () => replicator },
+      })
+      for (const { name, metrics: own = [] } of enabled.values()) metrics.add(sourceOf(name, own, contextOf(name)))
+      for (const area of areas) replicator = area.replicator?.(contextOf(area.name)) ?? replicator
+    },
+    // A pass that failed has been logged, is shown, and is tried again.
+    bring: () => drift.bring('boot').catch(() => {}),
+    async run() {
+      for (const area of enabled.values()) {
+        // An area that cannot start costs what it does, not the node.
+        const stop = await startArea(area, contextOf(area.name))
+        if (stop) stops.push(stop)
+      }
+      if (options.clock === undefined) stops.push(drift.start())
+    },
+  })
   const agent: Agent = {
     app,
     config,
@@ -246,7 +227,7 @@ export async function build(options: BuildOptions): Promise<Agent> {
     gates,
     store,
     outbox,
-    pipeline,
+    pipeline: { ...queue, mutate: notYet, adopt: notYet },
     plane,
     members,
     elsewhere,
@@ -255,7 +236,10 @@ export async function build(options: BuildOptions): Promise<Agent> {
     now,
     startedAt: now(),
     version: VERSION,
-    ...openHealth({ kernel: troubles, ailments, cautions, store, plane, states }),
+    ...openHealth({ kernel: troubles, ailments, cautions, store, plane, states, stages }),
+    stages,
+    start,
+    opened,
     announce,
     licenceNews: openLicenceNews({ licence, announce, read: store.read, log }),
     routes: [],
@@ -265,34 +249,30 @@ export async function build(options: BuildOptions): Promise<Agent> {
     services: NO_SERVICES,
     async close() {
       agent.tails.close()
+      stages.stop()
+      abandon()
       blockNews.close()
       for (const stop of stops.reverse()) await stop()
       await app.close()
       loop.close()
-      await pipeline.exclusively(() => plane.close())
+      await queue.exclusively(() => plane.close())
       store.close()
       lock.release()
     },
   }
   app.decorate('agent', agent)
   app.addHook('onRoute', (route) => void agent.routes.push(route))
+  waitForStart(app, stages, credentials)
   gates.mount(app)
   addConventions(app)
   metrics.http.mount(app)
   metrics.add({ name: 'core', prefix: 'stratum_', metrics: agentReadings, context: { agent, loop } })
-  for (const { name, metrics: own = [] } of enabled.values()) metrics.add(sourceOf(name, own, contextOf(name)))
   await mountAreas(app, PLUGINS, { areas, plugins, extra: options.extraAreas })
   await mountControl(app, agent, [...enabled.values()])
   await app.ready()
-
-  for (const area of areas) replicator = area.replicator?.(contextOf(area.name)) ?? replicator
-  // A pass that failed has been logged, is shown, and is tried again.
-  await pipeline.exclusively(() => drift.bring('boot')).catch(() => {})
-  for (const area of enabled.values()) {
-    // An area that cannot start costs what it does, not the node.
-    const stop = await startArea(area, contextOf(area.name))
-    if (stop) stops.push(stop)
-  }
-  if (options.clock === undefined) stops.push(drift.start())
   return agent
+}
+
+async function notYet(): Promise<never> {
+  throw new Error('a change before the data plane is open')
 }

@@ -30,6 +30,7 @@ import type { Lockout } from './gates/lockout.ts'
 import type { Advice } from './health.ts'
 import type { LicenceView } from './licence/state.ts'
 import type { Collection, Replicator } from './replication.ts'
+import type { Need } from './stages.ts'
 import type { Origin } from './state/events.ts'
 import type { Admits, Holdings } from './tenancy.ts'
 import type { Elsewhere } from './transport/elsewhere.ts'
@@ -278,6 +279,8 @@ declare module 'fastify' {
     strict?: boolean
     /** A change below /control that a frozen licence refuses; below /api/v1 all are. */
     frozen?: boolean
+    /** A read that the store alone cannot answer: what must be there first. While the agent starts, the call waits for it. */
+    after?: Need
     /** Tells who talks to whom: it is in no support bundle. */
     personal?: boolean
     /** Answers one thing that is measured, not stored: it has no ETag. */

@@ -145,6 +145,13 @@ export function ownersOf(areas: readonly LoadedArea[]): Map<string, number> {
   return new Map(areas.flatMap(({ name, netlink }) => (netlink ? [[name, netlink.owner] as const] : [])))
 }
 
+/** What the data plane must know of the areas that are not disabled. */
+export const neededBy = (areas: readonly LoadedArea[], disabled: ReadonlySet<string>) => ({
+  skeletons: areas.flatMap((area) => (disabled.has(area.name) ? [] : skeletonOf(area))),
+  owners: ownersOf(areas),
+  portKinds: portKindsOf(areas),
+})
+
 /** Turns off the areas and parts that ask for a facility which this node does not have, and areas that need such an area. */
 export function turnOffUnsupported(areas: readonly LoadedArea[], plane: Plane, states: AreaStates): void {
   const facilities = new Map(plane.check().map((facility) => [facility.name, facility]))

@@ -4,18 +4,20 @@ import { hostname } from 'node:os'
 import { parseArgs } from 'node:util'
 import { addressesOf } from '../dataplane/devices.ts'
 import { openKernel } from '../dataplane/kernel.ts'
+import type { Agent } from './agent.ts'
 import { followState } from './agent-state.ts'
-import { type Agent, build } from './app.ts'
+import { assemble } from './app.ts'
 import { enable } from './enable.ts'
 import { allowedFrom, controlSocket, frrPlaces, type Places, placesFrom, responderSocket } from './environment.ts'
 import type { Advice } from './health.ts'
+import { type KeptSockets, openKeptSockets } from './kept-sockets.ts'
 import { openLog } from './observe/log.ts'
 import { quickstart } from './quickstart.ts'
-import { serviceManager } from './service-manager.ts'
+import { type ServiceManager, serviceManager } from './service-manager.ts'
 import { openServices, type Service } from './services.ts'
 import { guardDoor } from './transport/door.ts'
 import { grpcService } from './transport/grpc.ts'
-import { listenControl, listenRest } from './transport/listener.ts'
+import { type Listener, listenControl, listenRest } from './transport/listener.ts'
 import { eventService } from './transport/stream.ts'
 import { type Certificate, CertificateError, loadCertificate, watchCertificate } from './transport/tls.ts'
 import { VERSION } from './version.ts'
@@ -24,7 +26,7 @@ import { watchFiles } from './watch-files.ts'
 /** What is in flight when the agent is told to stop may take this long. */
 const GRACE_MS = 5000
 
-/** Runs until a signal ends it. `brought` is called when the kernel is brought to the store, and nobody was answered yet. */
+/** Runs until a signal ends it. `brought` is called once the kernel is brought to the store. */
 export async function main(brought: () => void): Promise<void> {
   const { values } = parseArgs({
     options: {
@@ -56,7 +58,7 @@ export async function main(brought: () => void): Promise<void> {
   mkdirSync(places.runDir, { recursive: true, mode: 0o755 })
   const first = values.quickstart ? quickstart.prepare(places) : undefined
 
-  const agent = await build({
+  const agent = await assemble({
     ...places,
     environment,
     log,
@@ -69,34 +71,14 @@ export async function main(brought: () => void): Promise<void> {
         ...allowed,
       }),
   })
+  // Whoever asks from here on is answered from the store, or waits (core/stages.ts).
+  const kept = openKeptSockets(manager, environment)
+  const control = await listenControl(agent.app.routing.bind(agent.app), controlSocket(places), kept.under('control'))
+  const stopWatching = [await openNetwork(agent, places, kept), followConfiguration(agent, places)]
+  const stop = openStop({ agent, manager, control, stopWatching })
+  await agent.start()
   brought()
-  const control = await listenControl(agent.app.routing.bind(agent.app), controlSocket(places))
-  const stopWatching = [await openNetwork(agent, places), followConfiguration(agent, places)]
-  const sayStopping = await followState(agent)
-  let stopping = false
-  const stop = (signal: string) => {
-    if (stopping) return
-    stopping = true
-    log.info({ signal }, 'stopping; the data plane stays as it is')
-    manager.stopping()
-    const close = async () => {
-      for (const stop of stopWatching) stop()
-      await sayStopping()
-      agent.tails.close()
-      await Promise.all([agent.services.close(GRACE_MS), control.close(GRACE_MS)])
-      await agent.close()
-    }
-    close().then(
-      () => process.exit(0),
-      (error: unknown) => {
-        log.error({ err: error }, 'stopping failed')
-        process.exit(1)
-      },
-    )
-  }
-  process.on('SIGTERM', stop)
-  process.on('SIGINT', stop)
-  // Only now, so that whoever waits for this line may also stop the agent in order.
+  stop.sayStopping = await followState(agent)
   log.info(
     {
       version: agent.version,
@@ -111,7 +93,48 @@ export async function main(brought: () => void): Promise<void> {
   await quickstart.finish(agent, first, places)
 }
 
-async function openNetwork(agent: Agent, { stateDir }: Places): Promise<() => void> {
+interface Stopping {
+  agent: Agent
+  manager: ServiceManager
+  control: Listener
+  stopWatching: readonly (() => void)[]
+}
+
+/** Ends the agent at SIGTERM and SIGINT: what is in flight is answered, and the data plane stays as it is. */
+function openStop({ agent, manager, control, stopWatching }: Stopping): { sayStopping?: () => Promise<void> } {
+  const { log } = agent.app
+  const told: { sayStopping?: () => Promise<void> } = {}
+  let stopping = false
+
+  async function close(): Promise<void> {
+    for (const stop of stopWatching) stop()
+    agent.stages.stop()
+    await told.sayStopping?.()
+    agent.tails.close()
+    await Promise.all([agent.services.close(GRACE_MS), control.close(GRACE_MS)])
+    // An agent that has not started ends as if it were killed: waiting for its first pass would keep the next one from beginning.
+    if (agent.stages.doing() === undefined) await agent.close()
+  }
+
+  function stop(signal: string): void {
+    if (stopping) return
+    stopping = true
+    log.info({ signal }, 'stopping; the data plane stays as it is')
+    manager.stopping()
+    close().then(
+      () => process.exit(0),
+      (error: unknown) => {
+        log.error({ err: error }, 'stopping failed')
+        process.exit(1)
+      },
+    )
+  }
+  process.on('SIGTERM', stop)
+  process.on('SIGINT', stop)
+  return told
+}
+
+async function openNetwork(agent: Agent, { stateDir }: Places, kept: KeptSockets): Promise<() => void> {
   const { config, credentials, overrides, app } = agent
   const rest: Service = {
     name: 'rest',
@@ -121,12 +144,13 @@ async function openNetwork(agent: Agent, { stateDir }: Places): Promise<() => vo
         address: config.text('api_bind_address'),
         port: config.int('api_port'),
         guard: (server) => guardDoor(server, agent),
+        keep: kept.under('rest'),
       }),
   }
   const certificate = await certificateFor(agent, stateDir)
   for (const problem of agent.ignored()) app.log.error({ problem }, 'a setting is ignored')
   agent.services = openServices(
-    [rest, grpcService(agent), eventService(agent)],
+    [rest, grpcService(agent, kept.under('grpc')), eventService(agent, kept.under('events'))],
     {
       tokenAtStart: credentials.tokenHash !== undefined,
       tokenStored: () => overrides.read().tokenHash !== undefined,
@@ -135,8 +159,10 @@ async function openNetwork(agent: Agent, { stateDir }: Places): Promise<() => vo
       certificate,
     },
     app.log,
+    kept.under,
   )
   await agent.services.follow()
+  kept.closeRest()
   if ('reason' in certificate) return () => {}
   agent.publicKey = () => certificate.spkiPem
   return watchCertificate(
@@ -182,10 +208,14 @@ function caution({ cautions, app }: Agent, about: string, problem: Advice | unde
 async function certificateFor(agent: Agent, stateDir: string): Promise<Certificate | { reason: string }> {
   const { config, app, now } = agent
   // A certificate without them serves whoever calls the node by its name: better than no certificate.
-  const addresses = await addressesOf(agent.plane.devices).catch((error: unknown) => {
-    app.log.error({ err: error }, 'the addresses of this node cannot be read: a new certificate names none')
-    return []
-  })
+  const addresses = () =>
+    agent
+      .opened()
+      .then(() => addressesOf(agent.plane.devices))
+      .catch((error: unknown) => {
+        app.log.error({ err: error }, 'the addresses of this node cannot be read: a new certificate names none')
+        return []
+      })
   try {
     return await loadCertificate({
       certPath: config.text('tls_cert'),

@@ -1,6 +1,7 @@
 /** What is amiss with this node, and which of its parts do their work. */
 import type { Plane } from '../dataplane/plane.ts'
 import type { AreaStates } from './areas.ts'
+import type { Stages } from './stages.ts'
 import type { WatchedStore } from './state/watched.ts'
 
 /**
@@ -28,7 +29,7 @@ export interface Health {
   cautions: Map<string, Advice>
   /** All of it but settings that are ignored. */
   amiss(): Amiss[]
-  /** Why an area, `dataplane` or `storage` does not do its work; undefined while it does. */
+  /** Why the node (''), an area, `dataplane` or `storage` does not do its work; undefined while it does. */
   ailing(name: string): string | undefined
 }
 
@@ -42,6 +43,8 @@ export interface HealthParts {
   store: Pick<WatchedStore, 'problem'>
   plane: Plane
   states: AreaStates
+  /** Absent: it has started. */
+  stages?: Pick<Stages, 'doing'>
 }
 
 export function openHealth({
@@ -51,6 +54,7 @@ export function openHealth({
   store,
   plane,
   states,
+  stages,
 }: HealthParts): Health {
   const first = (): string | undefined => kernel.values().next().value
   const ofNode = (): Amiss[] => [
@@ -68,6 +72,9 @@ export function openHealth({
     ],
     ailing(name) {
       if (name === 'storage') return store.problem()
+      const starting = stages?.doing()
+      if (starting !== undefined) return starting
+      if (name === '') return ofNode()[0]?.what
       if (name === 'dataplane') return first() ?? unusable(plane)
       return states.reasonOff(name) ?? kernel.get(name) ?? ailments.get(name)?.what
     },

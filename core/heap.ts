@@ -18,7 +18,7 @@ const BUDGET = { served: 66 << 10, boot: 1 << 20 } as const
 const V8_WITHOUT_BUDGET = 12
 
 export interface BootHeap {
-  /** To be called when the kernel is brought to the store, before anybody is answered: it may take some 0.2 s. */
+  /** To be called once the kernel is brought to the store. On a large node nobody is answered for some 0.1 s. */
   brought(): void
   /** To be called once the node serves. */
   served(): void

@@ -1,6 +1,6 @@
 /** `stratumd --quickstart`: a first run that works, told in one screen. What is configured already is left alone. */
 import { join } from 'node:path'
-import type { Agent } from './app.ts'
+import type { Agent } from './agent.ts'
 import type { Places } from './environment.ts'
 import { hashSecret } from './gates/bearer.ts'
 import { system } from './state/events.ts'

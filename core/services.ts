@@ -3,6 +3,7 @@
  * and a certificate is at hand (D26), and all three present that certificate.
  */
 import type { FastifyBaseLogger } from 'fastify'
+import { type Keep, NOT_KEPT } from './kept-sockets.ts'
 import type { Listener } from './transport/listener.ts'
 import type { Certificate } from './transport/tls.ts'
 
@@ -56,7 +57,12 @@ export interface Conditions {
 /** Until what could not listen is tried again. */
 const AGAIN_MS = 1000
 
-export function openServices(all: readonly Service[], conditions: Conditions, log: FastifyBaseLogger): Services {
+export function openServices(
+  all: readonly Service[],
+  conditions: Conditions,
+  log: FastifyBaseLogger,
+  keepOf: (name: ServiceName) => Keep = () => NOT_KEPT,
+): Services {
   const open = new Map<ServiceName, SecureListener>()
   const failed = new Map<ServiceName, string>()
   let certificate = conditions.certificate
@@ -100,6 +106,7 @@ export function openServices(all: readonly Service[], conditions: Conditions, lo
     }
     const closing = [...open.values()]
     open.clear()
+    for (const { name } of all) keepOf(name).letGo()
     await Promise.all(closing.map((listener) => listener.close(5000)))
   }
 

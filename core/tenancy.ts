@@ -47,10 +47,10 @@ interface Member {
 }
 
 /** Which areas have a part in tenants belongs to a store, and rules have nothing but its connections. */
-const memberOf = new WeakMap<Db, readonly Member[]>()
+const memberOf = new WeakMap<Db, ReadonlyMap<string, Member>>()
 
-/** Tells the connections of a store which areas are on, each after those that it needs. */
-export function openTenancy({ write, read }: Pick<Store, 'write' | 'read'>, areas: readonly Member[]): void {
+/** Tells the connections of a store which areas are on, each after those that it needs; some may go from `areas` later. */
+export function openTenancy({ write, read }: Pick<Store, 'write' | 'read'>, areas: ReadonlyMap<string, Member>): void {
   for (const db of [write, read]) memberOf.set(db, areas)
 }
 
@@ -73,7 +73,7 @@ export function useOf(db: Db, tenantId: string, resource: Resource): number {
 /** Takes from all areas what bears the tenant's id, from those first that rest on others. */
 export async function removeHoldings(tx: Db, tenantId: string): Promise<Gone> {
   const gone: Gone = { touch: [], events: [] }
-  for (const { name, holdings } of [...members(tx)].reverse()) {
+  for (const { name, holdings } of members(tx).reverse()) {
     if (holdings === undefined) continue
     const { touch, events } = await holdings.remove(tx, tenantId)
     gone.touch = gone.touch.concat(touch)
@@ -82,4 +82,4 @@ export async function removeHoldings(tx: Db, tenantId: string): Promise<Gone> {
   return gone
 }
 
-const members = (db: Db): readonly Member[] => memberOf.get(db) ?? []
+const members = (db: Db): Member[] => [...(memberOf.get(db)?.values() ?? [])]

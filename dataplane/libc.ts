@@ -3,8 +3,8 @@
  * argument and a wrong one is a segmentation fault. Linux only; byte order is that of the host.
  */
 import { closeSync, openSync } from 'node:fs'
-import { constants } from 'node:os'
 import koffi, { type KoffiFunc } from 'koffi'
+import { errnoName } from './errno.ts'
 
 /** The program itself, which has libc loaded already under whatever name this system gives it. */
 const library = koffi.load(null)
@@ -49,6 +49,8 @@ const calls: {
   recvmmsg: KoffiFunc<(fd: number, headers: number, count: number, flags: number, timeout: number) => number>
   sendmmsg: KoffiFunc<(fd: number, headers: number, count: number, flags: number) => number>
   close: KoffiFunc<(fd: number) => number>
+  getsockname: KoffiFunc<(fd: number, address: Uint8Array, length: [number]) => number>
+  ioctl: KoffiFunc<(fd: number, request: number) => number>
   setns: KoffiFunc<(fd: number, kind: number) => number>
   strerror: KoffiFunc<(errno: number) => string>
 } = {
@@ -69,6 +71,9 @@ const calls: {
   sendmsg: library.func('long sendmsg(int fd, const msghdr *message, int flags)'),
   if_nametoindex: library.func('uint32_t if_nametoindex(const char *name)'),
   close: library.func('int close(int fd)'),
+  getsockname: library.func('int getsockname(int fd, void *address, _Inout_ uint32_t *length)'),
+  // For requests that take no argument.
+  ioctl: library.func('int ioctl(int fd, unsigned long request)'),
   setns: library.func('int setns(int fd, int kind)'),
   strerror: library.func('const char *strerror(int errno)'),
 }
@@ -79,28 +84,10 @@ const CLONE_NEWNET = 0x40000000
 /** asm-generic/socket.h, linux/socket.h */
 const MSG_DONTWAIT = 0x40
 const MSG_CMSG_CLOEXEC = 0x40000000
-
-/** asm-generic/errno.h: numbers that callers compare with; the rest go by {@link errnoName}. */
-export const EINTR = 4
-export const EAGAIN = 11
-export const ENODATA = 61
-export const ENOBUFS = 105
-
-/** Two names for one number: the one that Node itself uses in its errors wins. */
-const ALIASES = new Set(['EWOULDBLOCK', 'EOPNOTSUPP'])
-
-const NAMES: ReadonlyMap<number, string> = new Map([
-  ...Object.entries(constants.errno).flatMap(([name, number]): [number, string][] =>
-    ALIASES.has(name) ? [] : [[number, name]],
-  ),
-  // Kernel-internal (include/linux/errno.h), yet some subsystems let it out.
-  [524, 'ENOTSUPP'],
-])
-
-/** `EEXIST` for 17; `E999` for a number without a name. */
-export function errnoName(errno: number): string {
-  return NAMES.get(errno) ?? `E${errno}`
-}
+/** struct sockaddr_storage of linux/socket.h */
+const SOCKADDR_BYTES = 128
+/** asm-generic/ioctls.h */
+const FIOCLEX = 0x5451
 
 /**
  * The kernel refused. The message is the errno's name and the kernel's own explanation when it gave one
@@ -260,6 +247,19 @@ const header = ({ bytes, peer, control }: Datagram): Msghdr => ({
   msg_controllen: control.length,
   msg_flags: 0,
 })
+
+/** getsockname(2): the encoded sockaddr that a socket is bound to. Throws {@link KernelError}. */
+export function boundTo(fd: number): Buffer {
+  const address = Buffer.alloc(SOCKADDR_BYTES)
+  const length: [number] = [address.length]
+  checked(calls.getsockname(fd, address, length))
+  return address.subarray(0, Math.min(length[0], address.length))
+}
+
+/** No child of this process gets `fd`. Throws {@link KernelError}. */
+export function closeOnExec(fd: number): void {
+  checked(calls.ioctl(fd, FIOCLEX))
+}
 
 /** close(2). Throws {@link KernelError}. */
 export function close(fd: number): void {

@@ -4,17 +4,8 @@
  * describe them are made once and used by all sockets of a batch, because a datagram is answered before the next batch.
  */
 import koffi from 'koffi'
-import {
-  addressOf,
-  close,
-  EAGAIN,
-  EINTR,
-  errnoName,
-  KernelError,
-  receiveMany,
-  sendMany,
-  setOption,
-} from '../dataplane/libc.ts'
+import { EAGAIN, EINTR, errnoName } from '../dataplane/errno.ts'
+import { addressOf, close, KernelError, receiveMany, sendMany, setOption } from '../dataplane/libc.ts'
 import { bindSocket, IPPROTO_IP, IPPROTO_IPV6, SOCK_DGRAM, SOL_SOCKET } from './socket.ts'
 
 /** Datagrams of one call. */

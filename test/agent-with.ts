@@ -1,5 +1,6 @@
 /** The agent as `main` of startAgent that is not quite the product: with areas of a test, or over another plane. */
-import { type Agent, type BuildOptions, build } from '../core/app.ts'
+import type { Agent } from '../core/agent.ts'
+import { type BuildOptions, build } from '../core/app.ts'
 import { controlSocket, frrPlaces, placesFrom, responderSocket } from '../core/environment.ts'
 import { openLog } from '../core/observe/log.ts'
 import { listenControl } from '../core/transport/listener.ts'

@@ -15,6 +15,7 @@ import { endFrr } from './frr.ts'
 import { PATIENCE } from './kernel-features.ts'
 import type { Netns, Scope } from './netns.ts'
 import { endResponder } from './responder.ts'
+import type { SocketKeeper } from './socket-keeper.ts'
 
 export interface AgentOptions {
   ns: Netns
@@ -32,6 +33,8 @@ export interface AgentOptions {
   hostname?: string
   /** A directory that is there, for its state; default: a temporary one. */
   stateDir?: string
+  /** Keeps its listening sockets over a restart, as systemd does. */
+  keeper?: SocketKeeper
 }
 
 /** Calls as the operator; a body is sent as JSON. Rejects when nothing answers. */
@@ -88,8 +91,18 @@ export async function startAgent(t: Scope, options: AgentOptions): Promise<Runni
   const start = () => {
     const command = [process.execPath, main]
     const named = ['unshare', '--uts', 'sh', '-c', 'hostname "$0" && exec "$@"', options.hostname ?? '', ...command]
-    const [program = '', ...args] = options.hostname === undefined ? command : named
-    return serving(ns.spawn(program, args, { env }), logged)
+    const whole = options.hostname === undefined ? command : named
+    const { fds, names } = options.keeper?.handOver() ?? { fds: [], names: '' }
+    const kept = options.keeper && {
+      NOTIFY_SOCKET: options.keeper.path,
+      LISTEN_FDS: String(fds.length),
+      LISTEN_FDNAMES: names,
+    }
+    const [program = '', ...args] = kept ? ['sh', '-c', 'LISTEN_PID=$$ exec "$0" "$@"', ...whole] : whole
+    return serving(
+      ns.spawn(program, args, { env: { ...env, ...kept }, stdio: ['ignore', 'pipe', 'pipe', ...fds] }),
+      logged,
+    )
   }
   let child = await start()
   const kill = (signal: NodeJS.Signals = 'SIGTERM') => end(child, signal)

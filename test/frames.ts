@@ -3,7 +3,8 @@
  * frame before the programs of its own device judge it, so what passed is looked for at the other end.
  */
 import { randomBytes } from 'node:crypto'
-import { bind, close, EAGAIN, inNamespace, receive, sendNow, socket } from '../dataplane/libc.ts'
+import { EAGAIN } from '../dataplane/errno.ts'
+import { bind, close, inNamespace, receive, sendNow, socket } from '../dataplane/libc.ts'
 import type { Netns, Scope } from './netns.ts'
 
 const AF_PACKET = 17

@@ -34,10 +34,19 @@ export function bearerToken(header: string | undefined): string | undefined {
   return /^[A-Za-z0-9._~+/=-]+$/.test(token) ? token : undefined
 }
 
+const KEY = /^([a-z]{2})_([A-Za-z0-9-]{1,40})_(.+)$/
+
 function resolve(credentials: Credentials, token: string): Caller | undefined {
   if (credentials.tokenHash !== undefined && matches(credentials.tokenHash, token)) return NODE
-  const [, kind = '', id = '', secret = ''] = /^([a-z]{2})_([A-Za-z0-9-]{1,40})_(.+)$/.exec(token) ?? []
+  const [, kind = '', id = '', secret = ''] = KEY.exec(token) ?? []
   return secret === '' ? undefined : credentials.keys.get(kind)?.(id, secret)
+}
+
+/** Whether an Authorization header bears a key of a kind that nobody resolves: of an area that has not started, or of none. */
+export function isOfUnknownKind(credentials: Credentials, header: string | undefined): boolean {
+  if (isNodeToken(credentials, header)) return false
+  const [, kind] = KEY.exec(bearerToken(header) ?? '') ?? []
+  return kind !== undefined && !credentials.keys.has(kind)
 }
 
 const NODE: Caller = { kind: 'token', label: 'node' }

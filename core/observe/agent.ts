@@ -1,5 +1,5 @@
 /** What the core tells of itself, read when somebody asks. Counted as it happens is the rest: counts.ts and its like. */
-import type { Agent } from '../app.ts'
+import type { Agent } from '../agent.ts'
 import type { Reading, Sample } from '../area.ts'
 import type { EventLoop } from './loop.ts'
 

@@ -1,7 +1,7 @@
 /** Events that no change of an area brings: durable, in their place in the sequence, and whatever the kernel holds. */
 import type { Db, EventDraft } from '../area.ts'
 import type { Origin, Outbox } from './events.ts'
-import type { Pipeline } from './mutate.ts'
+import type { Queue } from './queue.ts'
 import type { Store } from './store.ts'
 
 /**
@@ -10,10 +10,10 @@ import type { Store } from './store.ts'
  */
 export type Announce = (origin: Origin, drafts: (tx: Db) => EventDraft[]) => Promise<number | undefined>
 
-export function openAnnouncer(parts: { store: Store; outbox: Outbox; pipeline: Pipeline }): Announce {
-  const { store, outbox, pipeline } = parts
+export function openAnnouncer(parts: { store: Store; outbox: Outbox; queue: Queue }): Announce {
+  const { store, outbox, queue } = parts
   return async (origin, drafts) => {
-    const id = await pipeline.exclusively(async () => {
+    const id = await queue.exclusively(async () => {
       store.begin()
       try {
         const last = await outbox.append(store.write, 'core', origin, drafts(store.write))

@@ -15,12 +15,13 @@ import { ApiError, conflict } from '../errors.ts'
 import type { PipelineCounts } from '../observe/pipeline.ts'
 import { Outrun, openReplication, outrunTooOften, type Replicator } from '../replication.ts'
 import { inSlices, stepwise } from '../slices.ts'
-import { openTenancy } from '../tenancy.ts'
 import type { Origin, Outbox } from './events.ts'
+import type { Queue } from './queue.ts'
 import { type Capture, openCapture } from './replicate/capture.ts'
 import type { Store } from './store.ts'
 
 export interface PipelineParts {
+  queue: Queue
   store: Store
   plane: Plane
   config: Config
@@ -43,34 +44,21 @@ export interface PipelineParts {
 /** How often a mutation that others outrun is begun. */
 const ATTEMPTS = 16
 
-export interface Pipeline {
+export interface Pipeline extends Queue {
   mutate<T>(area: string, origin: Origin, rule: Rule<T>): Promise<Mutation<T>>
   /**
    * Carries out what another member of the cluster has done already: what the kernel refuses waits until it does not, and
    * the rows are stored all the same. Rejects only where the store does.
    */
   adopt<T>(area: string, origin: Origin, rule: Rule<T>): Promise<Mutation<T>>
-  /** Runs `work` while no mutation runs. */
-  exclusively<T>(work: () => Promise<T>): Promise<T>
-  /** How many of either run or wait. */
-  depth(): number
 }
 
 export function openPipeline(parts: PipelineParts): Pipeline {
   const { areas, config, counts, outbox, store } = parts
   const all = [...areas.values()]
-  openTenancy(store, all)
   const replication = openReplication(store, all, { config, replicator: parts.replicator ?? (() => undefined) })
   const work: Work = { ...parts, capture: openCapture(store.write, replication), replicator: replication.replicator }
-  let tail: Promise<unknown> = Promise.resolve()
-  let depth = 0
-
-  function exclusively<T>(work: () => Promise<T>): Promise<T> {
-    depth++
-    const run = tail.then(work).finally(() => void depth--)
-    tail = run.catch(() => {})
-    return run
-  }
+  const { exclusively } = parts.queue
 
   async function counted<T>(area: string, turn: () => Promise<Done<T>>): Promise<Mutation<T>> {
     const { change, eventId } = await inTurn(turn).catch((error: unknown) => {
@@ -100,8 +88,7 @@ export function openPipeline(parts: PipelineParts): Pipeline {
   }
 
   return {
-    exclusively,
-    depth: () => depth,
+    ...parts.queue,
     mutate: (area, origin, rule) => counted(area, () => carryOutOnGround(work, area, origin, rule)),
     adopt: (area, origin, rule) => counted(area, () => takeOver(work, area, origin, rule)),
   }

@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import { type Call, overSocket } from '../../test/agent.ts'
 import { scratch } from '../../test/build.ts'
 import type { Scope } from '../../test/netns.ts'
-import type { Agent } from '../app.ts'
+import type { Agent } from '../agent.ts'
 import { listenControl } from '../transport/listener.ts'
 
 /** Calls as the local CLI makes them, over a control socket of `agent` that is open until the test ends. */

@@ -2,11 +2,11 @@
 import { randomBytes } from 'node:crypto'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
+import type { Agent } from '../agent.ts'
 import { remedied } from '../agent-state.ts'
-import type { Agent } from '../app.ts'
 import type { LoadedArea, TypedApp } from '../area.ts'
 import { isCredentialKey } from '../config.ts'
-import { ApiError, badRequest, notFound } from '../errors.ts'
+import { ApiError, badRequest, notAvailable, notFound } from '../errors.ts'
 import { hashSecret } from '../gates/bearer.ts'
 import { clientAt } from '../gates/client.ts'
 import { LicenceError } from '../licence/file.ts'
@@ -49,6 +49,9 @@ export async function mountControl(root: FastifyInstance, agent: Agent, areas: r
     if (control === undefined) continue
     await root.register(
       async (app) => {
+        app.addHook('onRequest', (_request, _reply, done) => {
+          done(agent.states.reasonOff(name) === undefined ? undefined : notAvailable(name))
+        })
         app.addHook('onRoute', (route) => {
           route.config = { ...route.config, frozen: true }
         })

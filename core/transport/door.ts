@@ -6,7 +6,7 @@
  * taken gets the place of the connection that has been open longest without its source having shown a credential.
  */
 import type { Server, Socket } from 'node:net'
-import type { Agent } from '../app.ts'
+import type { Agent } from '../agent.ts'
 import type { Config } from '../config.ts'
 import { type Client, clientOf } from '../gates/client.ts'
 import { OPERATOR, STRANGER, type Standing, TENANT } from '../gates/standing.ts'

@@ -1,7 +1,7 @@
 /** `POST /control/v1/drift`: compares the kernel with the store at once, and repairs what others changed. */
 import { Type } from 'typebox'
 import { KernelRefusal, UncertainOutcome } from '../../dataplane/plane.ts'
-import type { Agent } from '../app.ts'
+import type { Agent } from '../agent.ts'
 import type { TypedApp } from '../area.ts'
 import { conflict } from '../errors.ts'
 import { RepairRefused } from '../state/reconcile.ts'

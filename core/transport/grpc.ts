@@ -15,10 +15,12 @@ import type {
   ServiceDefinition,
   status,
 } from '@grpc/grpc-js'
-import type { Agent } from '../app.ts'
+import type { Agent } from '../agent.ts'
 import { clientAt } from '../gates/client.ts'
+import type { Keep } from '../kept-sockets.ts'
 import type { SecureListener, Service } from '../services.ts'
 import { guardDoor } from './door.ts'
+import { listenAt } from './listening.ts'
 import { admission } from './stream/admission.ts'
 import { type Certificate, endSlowHandshakes, tlsOptions } from './tls.ts'
 
@@ -42,16 +44,16 @@ const LIMITS: ServerOptions = {
   'grpc.enable_channelz': 0,
 }
 
-export const grpcService = (agent: Agent): Service => ({
+export const grpcService = (agent: Agent, keep?: Keep): Service => ({
   name: 'grpc',
-  listen: (certificate) => listenGrpc(agent, certificate),
+  listen: (certificate) => listenGrpc(agent, certificate, { ...(keep && { keep }) }),
 })
 
 /** Serves health over TLS on `api_bind_address` and `grpc_port`. @throws what listen(2) says */
 export async function listenGrpc(
   agent: Agent,
   certificate: Material,
-  { pollMs = POLL_MS }: { pollMs?: number } = {},
+  { pollMs = POLL_MS, keep }: { pollMs?: number; keep?: Keep } = {},
 ): Promise<SecureListener> {
   const grpc = await import('@grpc/grpc-js')
   const health = openHealth(agent, grpc, pollMs)
@@ -72,9 +74,8 @@ export async function listenGrpc(
   })
   endSlowHandshakes(door)
   guardDoor(door, agent)
-  const address = agent.config.text('api_bind_address')
-  door.listen(agent.config.int('grpc_port'), ...(address === '' ? [] : [address]))
-  await once(door, 'listening')
+  const { config } = agent
+  await listenAt(door, { address: config.text('api_bind_address'), port: config.int('grpc_port') }, keep)
   door.on('error', (error) => agent.app.log.error({ err: error }, 'gRPC health cannot accept'))
 
   return {
@@ -127,9 +128,8 @@ function openHealth(agent: Agent, grpc: Grpc, pollMs: number) {
 
   /** A frozen licence is not asked: it stops changes, not the service. */
   function statuses(): Map<string, Serving> {
-    const names = [...agent.states.all().map(({ name }) => name), 'dataplane', 'storage']
-    const parts = names.map((name) => [name, servingIf(agent.ailing(name) === undefined)] as const)
-    return new Map([['', servingIf(agent.troubles().length === 0)], ...parts])
+    const names = ['', ...agent.states.all().map(({ name }) => name), 'dataplane', 'storage']
+    return new Map(names.map((name) => [name, servingIf(agent.ailing(name) === undefined)] as const))
   }
 
   function tell(watch: Watch, all: ReadonlyMap<string, Serving>): void {

@@ -1,9 +1,12 @@
 /** Starts and stops the node's HTTP servers over the one Fastify instance. */
-import { chmodSync, rmSync } from 'node:fs'
+import { chmodSync, existsSync, renameSync, rmSync } from 'node:fs'
 import http, { type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import https from 'node:https'
 import { type AddressInfo, Server as NetServer, type Socket } from 'node:net'
+import { setTimeout as wait } from 'node:timers/promises'
 import { markControl } from '../gates/client.ts'
+import { type Keep, NOT_KEPT } from '../kept-sockets.ts'
+import { listenAt } from './listening.ts'
 import { endSlowHandshakes, tlsOptions } from './tls.ts'
 
 export type Handler = (request: IncomingMessage, response: ServerResponse) => void
@@ -30,15 +33,27 @@ const OPTIONS = {
 }
 /** Whoever stops reading an answer holds the connection no longer than this; no answer takes as long to begin. */
 const SILENCE_MS = 120_000
+/**
+ * Whoever asks again and again on one connection learns by the next answer that the connection ends. Closed between two
+ * requests, it would cut off one that is on its way.
+ */
+const LAST_REQUEST_MS = 250
+
+export interface RestOptions {
+  address: string
+  port: number
+  cert: string
+  key: string
+  ca?: string
+  guard?: (server: Server) => void
+  keep?: Keep
+}
 
 /**
  * HTTPS on `address:port`; there is no plaintext listener. An empty address means all of them. `guard`: see door.ts. With
  * `ca`, clients are asked for a certificate of it, and those without one are served too: the handler tells them apart.
  */
-export async function listenRest(
-  handler: Handler,
-  options: { address: string; port: number; cert: string; key: string; ca?: string; guard?: (server: Server) => void },
-): Promise<RestListener> {
+export async function listenRest(handler: Handler, options: RestOptions): Promise<RestListener> {
   let { ca } = options
   const asked = ca === undefined ? {} : { ca, requestCert: true, rejectUnauthorized: false }
   const server = https.createServer({ ...tlsOptions(options), ...asked, ...OPTIONS })
@@ -46,7 +61,7 @@ export async function listenRest(
   endSlowHandshakes(server)
   const close = serve(server, handler)
   options.guard?.(server)
-  await listening(server, () => server.listen(options.port, ...(options.address === '' ? [] : [options.address])))
+  await listenAt(server, options, options.keep)
   const { address, port, family } = server.address() as AddressInfo
   return {
     where: family === 'IPv6' ? `[${address}]:${port}` : `${address}:${port}`,
@@ -58,32 +73,32 @@ export async function listenRest(
   }
 }
 
-/** Plain HTTP on a unix socket of mode 0600. A socket file left by a crash is replaced. */
-export async function listenControl(handler: Handler, path: string): Promise<Listener> {
+/** Plain HTTP on a unix socket of mode 0600. A socket file left by a crash is replaced, by one that listens already. */
+export async function listenControl(handler: Handler, path: string, keep = NOT_KEPT): Promise<Listener> {
   const server = http.createServer(OPTIONS)
   server.on('connection', markControl)
   const close = serve(server, handler)
-  rmSync(path, { force: true })
-  // The file must never exist with a wider mode, not even for a moment.
+  const kept = existsSync(path) ? keep : { ...keep, take: () => undefined }
+  // Under a name of its own until it has its mode: Node removes what it has bound when it closes, and a kept socket stays.
+  const own = `${path}.${process.pid}`
+  rmSync(own, { force: true })
   const umask = process.umask(0o177)
   try {
-    await listening(server, () => server.listen(path))
+    await listenAt(server, { path: own }, kept)
   } finally {
     process.umask(umask)
   }
-  chmodSync(path, 0o600)
-  return { where: path, close }
-}
-
-function listening(server: Server, start: () => void): Promise<void> {
-  return new Promise((resolve, reject) => {
-    server.once('error', reject)
-    server.once('listening', () => {
-      server.off('error', reject)
-      resolve()
-    })
-    start()
-  })
+  if (existsSync(own)) {
+    chmodSync(own, 0o600)
+    renameSync(own, path)
+  }
+  return {
+    where: path,
+    async close(graceMs) {
+      await close(graceMs)
+      if (!keep.outlives) rmSync(path, { force: true })
+    },
+  }
 }
 
 /** Hands requests to `handler`, answers what is no request in our own shape, and knows the connections for the stop. */
@@ -94,7 +109,9 @@ function serve(server: Server, handler: Handler): (graceMs: number) => Promise<v
     sockets.add(socket)
     socket.once('close', () => sockets.delete(socket))
   })
+  let leaving = false
   server.on('request', (request, response) => {
+    if (leaving) response.setHeader('connection', 'close')
     answering.set(request.socket, response)
     if (request.httpVersion === '1.1' && request.headers.host === undefined) {
       refuse(response, 400, 'the Host header is required')
@@ -116,6 +133,8 @@ function serve(server: Server, handler: Handler): (graceMs: number) => Promise<v
     // Node takes a connection for idle while its last answer is still on its way, and close() of a server of HTTP would
     // cut that answer short: so only the listening ends here.
     const closed = new Promise<void>((resolve) => NetServer.prototype.close.call(server, () => resolve()))
+    leaving = true
+    if (sockets.size > 0) await Promise.race([closed, wait(LAST_REQUEST_MS)])
     // A connection becomes idle when its last answer is out; nobody need wait for its keep-alive then.
     const closeIdle = () => [...sockets].some(writing) || server.closeIdleConnections()
     closeIdle()

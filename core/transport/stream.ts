@@ -9,12 +9,14 @@ import type { Duplex } from 'node:stream'
 import websocket from '@fastify/websocket'
 import type { FastifyInstance } from 'fastify'
 import type { WebSocket } from 'ws'
-import type { Agent } from '../app.ts'
+import type { Agent } from '../agent.ts'
 import { ApiError } from '../errors.ts'
 import { clientOf } from '../gates/client.ts'
+import type { Keep } from '../kept-sockets.ts'
 import type { SecureListener, Service } from '../services.ts'
 import { openServer } from './conventions.ts'
 import { guardDoor } from './door.ts'
+import { listenAt } from './listening.ts'
 import { admission } from './stream/admission.ts'
 import { helloOf } from './stream/frames.ts'
 import { type Question, readQuestion } from './stream/question.ts'
@@ -55,18 +57,19 @@ declare module 'fastify' {
 export interface StreamOptions {
   /** Between two pings, ms. */
   pingMs?: number
+  keep?: Keep
 }
 
-export const eventService = (agent: Agent): Service => ({
+export const eventService = (agent: Agent, keep?: Keep): Service => ({
   name: 'events',
-  listen: (certificate) => listenEvents(agent, certificate),
+  listen: (certificate) => listenEvents(agent, certificate, { ...(keep && { keep }) }),
 })
 
 /** Serves the stream over TLS on `api_bind_address` and `events_port`. @throws what listen(2) says */
 export async function listenEvents(
   agent: Agent,
   certificate: Pick<Certificate, 'cert' | 'key'>,
-  { pingMs = PING_MS }: StreamOptions = {},
+  { pingMs = PING_MS, keep }: StreamOptions = {},
 ): Promise<SecureListener> {
   const { config, gates, outbox, version } = agent
   const counts = agent.metrics.events
@@ -89,9 +92,7 @@ export async function listenEvents(
   const drop = trackSockets(server)
   endSlowHandshakes(server)
   guardDoor(server, agent)
-  const address = config.text('api_bind_address')
-  server.listen(config.int('events_port'), ...(address === '' ? [] : [address]))
-  await once(server, 'listening')
+  await listenAt(server, { address: config.text('api_bind_address'), port: config.int('events_port') }, keep)
   server.on('error', (error) => log.error({ err: error }, 'the event stream cannot accept'))
 
   const stopWaking = wakeTogether(outbox, readers)

@@ -40,8 +40,8 @@ export interface CertificateOptions {
   /** Holds `tls/cert.pem` and `tls/key.pem` when nothing is configured. */
   readonly stateDir: string
   readonly nodeName: string
-  /** All addresses of the node; an IPv6 zone is dropped. */
-  readonly addresses: readonly string[]
+  /** All addresses of the node; an IPv6 zone is dropped. Asked only when a certificate is made. Never rejects. */
+  readonly addresses: () => Promise<readonly string[]>
   readonly now: Date
 }
 
@@ -173,7 +173,7 @@ async function makeCertificate(privateKey: KeyObject, options: CertificateOption
         new x509.BasicConstraintsExtension(false, undefined, true),
         new x509.KeyUsagesExtension(x509.KeyUsageFlags.digitalSignature, true),
         new x509.ExtendedKeyUsageExtension([x509.ExtendedKeyUsage.serverAuth]),
-        new x509.SubjectAlternativeNameExtension(alternativeNames(options)),
+        new x509.SubjectAlternativeNameExtension(alternativeNames(options.nodeName, await options.addresses())),
         await x509.SubjectKeyIdentifierExtension.create(keys.publicKey, false, webcrypto),
       ],
     },
@@ -195,9 +195,9 @@ async function cryptoKeys(privateKey: KeyObject): Promise<webcrypto.CryptoKeyPai
 }
 
 /** Node name, localhost, and every address, each once. */
-function alternativeNames(options: CertificateOptions): { type: 'dns' | 'ip'; value: string }[] {
-  const addresses = [...options.addresses, options.nodeName, '127.0.0.1', '::1'].map((text) => text.replace(/%.*$/, ''))
-  const names = [options.nodeName, 'localhost'].filter((name) => isIP(name) === 0 && DNS_NAME.test(name))
+function alternativeNames(nodeName: string, own: readonly string[]): { type: 'dns' | 'ip'; value: string }[] {
+  const addresses = [...own, nodeName, '127.0.0.1', '::1'].map((text) => text.replace(/%.*$/, ''))
+  const names = [nodeName, 'localhost'].filter((name) => isIP(name) === 0 && DNS_NAME.test(name))
   return [
     ...[...new Set(names)].map((value) => ({ type: 'dns' as const, value })),
     ...[...new Set(addresses.filter((text) => isIP(text) !== 0))].map((value) => ({ type: 'ip' as const, value })),

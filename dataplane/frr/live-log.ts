@@ -4,7 +4,8 @@
  * with this process. Neither Node nor libuv take a descriptor that comes over a socket, so this connection is not one of theirs.
  */
 import koffi from 'koffi'
-import { close, connect, EAGAIN, EINTR, KernelError, receive, receiveMessage, sendNow, socket } from '../libc.ts'
+import { EAGAIN, EINTR } from '../errno.ts'
+import { close, connect, KernelError, receive, receiveMessage, sendNow, socket } from '../libc.ts'
 import { answerReader, type Outcome } from './vty.ts'
 
 /** sys/socket.h, bits/socket_type.h */

@@ -1,5 +1,6 @@
 /** Collects a dump from the datagrams it comes in. Knows no socket. */
-import { ENOBUFS, KernelError } from '../libc.ts'
+import { ENOBUFS } from '../errno.ts'
+import { KernelError } from '../libc.ts'
 import {
   decodeMessages,
   decodeOutcome,

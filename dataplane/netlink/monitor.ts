@@ -7,7 +7,8 @@
  * after that call is heard, and a dump made in it has the rest.
  */
 import koffi from 'koffi'
-import { close, EAGAIN, EINTR, ENOBUFS, KernelError, receive } from '../libc.ts'
+import { EAGAIN, EINTR, ENOBUFS } from '../errno.ts'
+import { close, KernelError, receive } from '../libc.ts'
 import { bindNetlink, joinGroup, MSG_DONTWAIT, MSG_TRUNC } from './bind.ts'
 import { decodeMessages, type Received } from './wire.ts'
 

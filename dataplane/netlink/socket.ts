@@ -3,7 +3,8 @@
  * and commands of one owner must not overtake each other. Every call that may wait for a kernel lock (RTNL) runs on
  * the thread pool; answers are decoded in pieces of at most 32 KiB with the event loop free in between.
  */
-import { close, EAGAIN, EINTR, ENOBUFS, ENODATA, KernelError, receive, receiveAsync, sendAsync } from '../libc.ts'
+import { EAGAIN, EINTR, ENOBUFS, ENODATA } from '../errno.ts'
+import { close, KernelError, receive, receiveAsync, sendAsync } from '../libc.ts'
 import {
   bindNetlink,
   MSG_DONTWAIT,

@@ -83,7 +83,7 @@ export function routes(app: TypedApp): void {
   app.get(
     '/bandwidth/quotas',
     {
-      config: { volatile: true },
+      config: { after: 'plane', volatile: true },
       schema: { summary: 'All quotas', querystring: schema.MacQuery, response: { 200: schema.QuotaList } },
     },
     (request, reply) => {
@@ -116,7 +116,7 @@ export function routes(app: TypedApp): void {
   app.get(
     '/bandwidth/quotas/:mac',
     {
-      config: { volatile: true },
+      config: { after: 'plane', volatile: true },
       schema: { summary: 'The quota of a MAC', response: { 200: schema.OneQuota } },
     },
     async (request) => ({ quota: toQuota(findQuota(store.read, param(request, 'mac')), counting()) }),

@@ -40,7 +40,10 @@ export function routes(app: TypedApp): void {
   policyRoutes(app)
   app.get(
     '/bgp/status',
-    { config: { volatile: true }, schema: { summary: 'How BGP goes', response: { 200: schema.Status } } },
+    {
+      config: { after: 'start', volatile: true },
+      schema: { summary: 'How BGP goes', response: { 200: schema.Status } },
+    },
     async () => {
       const neighbors = queries(store.read).neighborCount.get()?.many ?? 0
       const live = await told(plane.bgp.neighbors())
@@ -59,7 +62,7 @@ export function routes(app: TypedApp): void {
   app.get(
     '/bgp/routes',
     {
-      config: { volatile: true },
+      config: { after: 'start', volatile: true },
       schema: {
         summary: 'Routes that are announced and that neighbors have told, of one family',
         querystring: schema.RouteQuery,
@@ -129,7 +132,10 @@ function neighborRoutes(app: TypedApp): void {
   const { config, plane, store } = app.agent
   app.get(
     '/bgp/neighbors',
-    { config: { volatile: true }, schema: { summary: 'All neighbors', response: { 200: schema.NeighborList } } },
+    {
+      config: { after: 'start', volatile: true },
+      schema: { summary: 'All neighbors', response: { 200: schema.NeighborList } },
+    },
     async (_request, reply) => {
       const live = new Map((await told(plane.bgp.neighbors())).map((it) => [it.address, it]))
       return sendList<NeighborRow>(reply, store, {

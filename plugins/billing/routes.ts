@@ -32,7 +32,7 @@ export function routes(app: TypedApp): void {
   app.get(
     PATH,
     {
-      config: { access: 'tenant', volatile: true },
+      config: { after: 'start', access: 'tenant', volatile: true },
       schema: { summary: 'State and traffic of a tenant', response: { 200: schema.OneBilling } },
     },
     async (request) => {

@@ -16,8 +16,10 @@ import { tellProcessing } from './processing.ts'
 import * as schema from './schemas.ts'
 
 const AREA = 'cluster'
+/** The engine tells. */
+const OF_ENGINE = { after: 'start' as const }
 /** Nothing of it is stored. */
-const MEASURED = { volatile: true }
+const MEASURED = { ...OF_ENGINE, volatile: true }
 const idOf = ({ params }: { params: unknown }): string => (params as { id: string }).id
 const member = (id: string) => `/cluster/members/${id}`
 const codeRevoked = (id: string): EventDraft => ({
@@ -44,7 +46,10 @@ export function routes(app: TypedApp): void {
   )
   app.get(
     '/cluster/status',
-    { schema: { summary: 'Role of this node, and the other members', response: { 200: schema.Status } } },
+    {
+      config: OF_ENGINE,
+      schema: { summary: 'Role of this node, and the other members', response: { 200: schema.Status } },
+    },
     () => statusOf(cluster()),
   )
   app.get(
@@ -101,6 +106,7 @@ export function routes(app: TypedApp): void {
   app.get(
     '/cluster/join-codes',
     {
+      config: OF_ENGINE,
       schema: { summary: 'All join codes; what they are is never shown again', response: { 200: schema.JoinCodeList } },
     },
     async () => {
@@ -161,7 +167,7 @@ export function control(app: TypedApp): void {
   const cluster = (): Cluster => clusterOf(config)
   tellProcessing(app)
 
-  app.get('/', () => {
+  app.get('/', { config: OF_ENGINE }, () => {
     const { whyOff } = cluster()
     const off = whyOff()
     return { ...summaryOf(cluster()), ...statusOf(cluster()), ...(off !== undefined && { off }) }

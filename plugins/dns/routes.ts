@@ -21,7 +21,7 @@ const idOf = ({ params }: { params: unknown }): number => {
 }
 
 export function routes(app: TypedApp): void {
-  const { store, config, now, licence, pipeline } = app.agent
+  const { store, config, now, licence } = app.agent
   const terms = (key: string) => ({ max: config.int(key), now: now() })
 
   app.get('/dns/zones', { schema: { summary: 'All zones', response: { 200: schema.ZoneList } } }, (_, reply) =>
@@ -97,7 +97,7 @@ export function routes(app: TypedApp): void {
       if (known === undefined) {
         const csk = newCsk()
         const rule = (tx: typeof store.read) => enableDnssec(tx, zone, csk, now(), signed(zone, csk))
-        await pipeline.mutate(AREA, originOf(request), rule)
+        await app.agent.pipeline.mutate(AREA, originOf(request), rule)
       }
       const key = queries(store.read).keyOf.get({ zone: zone.id })
       return sendOne(request, reply, key ? signed(zone, key.csk) : unsigned(zone))

@@ -17,6 +17,9 @@ const AREA = 'float'
 const idOf = ({ params }: { params: unknown }): string => (params as { id: string }).id
 /** In a cluster all members call it the same. */
 const here = (db: Db): string => selfInCluster(db) ?? hostname()
+/** What this node is called in a cluster is known once the cluster runs. */
+const HERE = { after: 'start' as const }
+
 /** What a GET answers, and what If-Match is held against. */
 const one = (id: string) => (db: Db) => toFloatingIp(findFloatingIp(db, id), here(db))
 
@@ -25,7 +28,7 @@ export function routes(app: TypedApp): void {
 
   app.get(
     '/float',
-    { schema: { summary: 'All floating IPs', response: { 200: schema.FloatingIpList } } },
+    { config: HERE, schema: { summary: 'All floating IPs', response: { 200: schema.FloatingIpList } } },
     (_request, reply) =>
       sendList<AddressRow>(reply, store, {
         key: 'floating_ips',
@@ -59,7 +62,7 @@ export function routes(app: TypedApp): void {
   )
   app.get(
     '/float/:id',
-    { schema: { summary: 'One floating IP', response: { 200: schema.FloatingIp } } },
+    { config: HERE, schema: { summary: 'One floating IP', response: { 200: schema.FloatingIp } } },
     (request, reply) => sendOne(request, reply, one(idOf(request))(store.read)),
   )
   app.delete(

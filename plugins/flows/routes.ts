@@ -22,7 +22,7 @@ export function routes(app: TypedApp): void {
   app.get(
     '/flows',
     {
-      config: { volatile: true, personal: true },
+      config: { after: 'plane', volatile: true, personal: true },
       schema: { summary: 'Flows, all or some', querystring: schema.FlowQuery, response: { 200: schema.FlowList } },
     },
     ({ query }, reply) => stream(reply.type(JSON_TYPE), jsonOf(chosen(query))),
@@ -30,7 +30,7 @@ export function routes(app: TypedApp): void {
   app.get(
     '/flows/stats',
     {
-      config: { volatile: true, personal: true },
+      config: { after: 'plane', volatile: true, personal: true },
       schema: { summary: 'Sums over all flows, and who talks most', response: { 200: schema.OneStats } },
     },
     async () => ({ stats: await statsOf(() => plane.traffic.flows()) }),
@@ -38,7 +38,7 @@ export function routes(app: TypedApp): void {
   app.get(
     '/flows/export',
     {
-      config: { volatile: true, personal: true },
+      config: { after: 'plane', volatile: true, personal: true },
       schema: { summary: 'Flows as a file', querystring: schema.ExportQuery, response: { 200: schema.FlowList } },
     },
     ({ query }, reply) => {
@@ -52,7 +52,7 @@ export function routes(app: TypedApp): void {
   app.get(
     '/accounting/summary',
     {
-      config: { volatile: true, personal: true },
+      config: { after: 'start', volatile: true, personal: true },
       schema: {
         summary: 'Traffic of the node in a window',
         querystring: schema.WindowQuery,
@@ -67,7 +67,7 @@ export function routes(app: TypedApp): void {
   app.get(
     '/accounting/billing',
     {
-      config: { volatile: true, personal: true },
+      config: { after: 'start', volatile: true, personal: true },
       schema: {
         summary: 'Traffic and cost of each MAC in a window',
         querystring: schema.BillingQuery,
@@ -82,7 +82,7 @@ export function routes(app: TypedApp): void {
   app.get(
     '/accounting/95th',
     {
-      config: { volatile: true, personal: true },
+      config: { after: 'start', volatile: true, personal: true },
       schema: {
         summary: '95th percentile of the node in a window, each way',
         querystring: schema.WindowQuery,

@@ -20,7 +20,7 @@ export function routes(app: TypedApp): void {
   app.get(
     '/gateway/status',
     {
-      config: { volatile: true },
+      config: { after: 'plane', volatile: true },
       schema: { summary: 'Who has the VIP', response: { 200: schema.GatewayStatus } },
     },
     (): schema.GatewayStatus => {

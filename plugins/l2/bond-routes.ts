@@ -27,7 +27,10 @@ export function bondRoutes(app: TypedApp): void {
 
   app.get(
     '/bonds',
-    { schema: { summary: 'All bonds, with how their members stand', response: { 200: schema.BondList } } },
+    {
+      config: { after: 'plane' },
+      schema: { summary: 'All bonds, with how their members stand', response: { 200: schema.BondList } },
+    },
     async () => ({ bonds: await Promise.all(rules.allBonds(store.read).map(shown)) }),
   )
   app.post(
@@ -44,7 +47,7 @@ export function bondRoutes(app: TypedApp): void {
     '/bonds/:id',
     // How the members stand is measured.
     {
-      config: { volatile: true },
+      config: { after: 'plane', volatile: true },
       schema: { summary: 'One bond, with how its members stand', response: { 200: schema.BondShown } },
     },
     async (request) => ({ bond: await shown(rules.known(store.read, param(request, 'id'))) }),

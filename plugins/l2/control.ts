@@ -11,7 +11,11 @@ const Port = Type.Object({
 
 export function control(app: TypedApp): void {
   const { plane } = app.agent
-  app.get('/ports', { schema: { response: { 200: Type.Object({ ports: Type.Array(Port) }) } } }, () => ({
-    ports: plane.ports.list(),
-  }))
+  app.get(
+    '/ports',
+    { config: { after: 'plane' }, schema: { response: { 200: Type.Object({ ports: Type.Array(Port) }) } } },
+    () => ({
+      ports: plane.ports.list(),
+    }),
+  )
 }

@@ -21,10 +21,14 @@ export function routes(app: TypedApp): void {
     force: force === '1',
   })
 
-  app.get('/bridges', { schema: { summary: 'All bridges', response: { 200: schema.BridgeList } } }, async () => {
-    const devices = await plane.devices.links()
-    return { bridges: rules.bridgeNames(store.read).map((name) => rules.withPorts(name, devices)) }
-  })
+  app.get(
+    '/bridges',
+    { config: { after: 'plane' }, schema: { summary: 'All bridges', response: { 200: schema.BridgeList } } },
+    async () => {
+      const devices = await plane.devices.links()
+      return { bridges: rules.bridgeNames(store.read).map((name) => rules.withPorts(name, devices)) }
+    },
+  )
   app.post(
     '/bridges',
     { schema: { summary: 'Make a bridge', body: schema.BridgeInput, response: { 201: schema.BridgeCreated } } },
@@ -73,7 +77,10 @@ export function routes(app: TypedApp): void {
   app.get(
     '/nics',
     // Every answer is a scan of its own, so `refresh` has nothing to add.
-    { schema: { summary: 'The network cards', querystring: schema.NicQuery, response: { 200: schema.NicList } } },
+    {
+      config: { after: 'plane' },
+      schema: { summary: 'The network cards', querystring: schema.NicQuery, response: { 200: schema.NicList } },
+    },
     async () => ({ nics: (await plane.devices.nics()).map(toNic) }),
   )
 }

@@ -21,6 +21,8 @@ const VIPS_AT_ONCE = 4
 /** Every path parameter is a string. */
 const param = ({ params }: { params: unknown }, name: 'id' | 'bid'): string =>
   (params as Record<string, string | undefined>)[name] ?? ''
+/** Which backends answer, and their connections, the data plane tells. */
+const MEASURED = { after: 'plane' as const }
 /** What a GET answers, as far as it is stored, and what If-Match is held against. */
 const one = (id: string) => (db: Db) => stored(servedBy(db, findVip(db, id)))
 
@@ -43,7 +45,10 @@ export function routes(app: TypedApp): void {
 
   app.get(
     '/lb',
-    { schema: { summary: 'All VIPs and their backends', response: { 200: schema.LoadBalancerList } } },
+    {
+      config: MEASURED,
+      schema: { summary: 'All VIPs and their backends', response: { 200: schema.LoadBalancerList } },
+    },
     async (_request, reply) => {
       const measured = await measure(parts)
       return sendList<Served>(reply, store, {
@@ -73,7 +78,10 @@ export function routes(app: TypedApp): void {
   )
   app.get(
     '/lb/:id',
-    { schema: { summary: 'One VIP, with health and connections', response: { 200: schema.OneLoadBalancer } } },
+    {
+      config: MEASURED,
+      schema: { summary: 'One VIP, with health and connections', response: { 200: schema.OneLoadBalancer } },
+    },
     async (request, reply) => {
       const served = servedBy(store.read, findVip(store.read, param(request, 'id')))
       const plain = stored(served)

@@ -3,7 +3,7 @@
  * from what is registered and declared, so they cannot drift from it; each at its first request, and kept as text.
  */
 import type { RouteOptions } from 'fastify'
-import type { Agent } from '../../core/app.ts'
+import type { Agent } from '../../core/agent.ts'
 import type { TypedApp } from '../../core/area.ts'
 import { isMutation } from '../../core/gates/gate.ts'
 import { planGate } from '../../core/licence/plan.ts'

@@ -29,7 +29,7 @@ export default defineArea(import.meta.url, {
       '/status',
       { config: { volatile: true }, schema: { summary: 'State, version, acceleration', response: { 200: Status } } },
       () => ({
-        ...(amiss(agent).length > 0 && { warnings: amiss(agent) }),
+        ...warningsOf([agent.stages.doing() ?? [], amiss(agent)].flat()),
         status: stateOf(agent),
         version: agent.version,
         uptime: uptime(),
@@ -58,3 +58,5 @@ export default defineArea(import.meta.url, {
     )
   },
 })
+
+const warningsOf = (warnings: string[]) => (warnings.length > 0 ? { warnings } : {})

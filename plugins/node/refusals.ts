@@ -107,7 +107,7 @@ export const REFUSALS: readonly Refusal[] = [
     status: 503,
     name: 'NotAvailable',
     description:
-      'The part of the agent that this path belongs to is off, or the member of the cluster is not to be reached.',
+      'The part of the agent that this path belongs to is off, the agent starts or stops (Retry-After then), or the member of the cluster is not to be reached.',
     when: always,
   },
 ]

@@ -4,10 +4,12 @@ import { Problem, StringEnum } from '../../core/schemas.ts'
 export const Health = Type.Object({ status: StringEnum(['healthy']), uptime: Type.String() })
 
 export const Status = Type.Object({
-  status: StringEnum(['running', 'degraded']),
+  status: StringEnum(['starting', 'running', 'degraded']),
   version: Type.String(),
   uptime: Type.String(),
-  warnings: Type.Optional(Type.Array(Type.String(), { description: 'why it is degraded' })),
+  warnings: Type.Optional(
+    Type.Array(Type.String(), { description: 'why it is degraded, or what it does at its start' }),
+  ),
   acceleration: Type.Object({
     mode: StringEnum(['xdp-native', 'xdp-generic', 'tc', 'none']),
     summary: Type.String(),

@@ -64,7 +64,7 @@ export function portalRoutes(app: TypedApp): void {
   app.get(
     '/tenant/:id/machines',
     {
-      config: { access, volatile: true },
+      config: { after: 'plane', access, volatile: true },
       schema: {
         summary: 'The machines of a tenant, whether they are connected, and what passed',
         response: { 200: schema.MachineList },
@@ -83,7 +83,7 @@ export function portalRoutes(app: TypedApp): void {
   app.get(
     '/tenant/:id/machines/:mid',
     {
-      config: { access, volatile: true },
+      config: { after: 'plane', access, volatile: true },
       schema: { summary: 'State and figures of a machine', response: { 200: schema.OneMachine } },
     },
     (request) => {

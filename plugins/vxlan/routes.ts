@@ -100,7 +100,10 @@ export function routes(app: TypedApp): void {
   )
   app.get(
     '/vxlan/fdb',
-    { schema: { summary: 'Where frames go, as the kernel has it', response: { 200: schema.ForwardingList } } },
+    {
+      config: { after: 'plane' },
+      schema: { summary: 'Where frames go, as the kernel has it', response: { 200: schema.ForwardingList } },
+    },
     async (_request, reply) => {
       const listed = await forwarding()
       return sendList<Listed>(reply, store, {

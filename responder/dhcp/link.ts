@@ -3,12 +3,11 @@
  * (SO_RCVMARK, Linux 5.19): the programs on the ports of the bridge have proven that, the packet's own words have not.
  */
 import koffi from 'koffi'
+import { EAGAIN, EINTR } from '../../dataplane/errno.ts'
 import {
   bind,
   close,
   deviceIndex,
-  EAGAIN,
-  EINTR,
   KernelError,
   receiveMessage,
   sendMessage,

@@ -1,7 +1,8 @@
 /** A state directory of a large node: made by the areas' own rules and routes over a plane in memory, so it cannot be one that no client could have made. */
 import { sql } from 'drizzle-orm'
 import pino from 'pino'
-import { type Agent, build } from '../../core/app.ts'
+import type { Agent } from '../../core/agent.ts'
+import { build } from '../../core/app.ts'
 import type { Change, Db } from '../../core/area.ts'
 import { hashSecret } from '../../core/gates/bearer.ts'
 import { system } from '../../core/state/events.ts'

@@ -1,7 +1,8 @@
 /** The client of the DHCP bench, in a process of its own: frames of as many MACs as asked for, on the far end of the cable. */
 import { setImmediate as turn } from 'node:timers/promises'
 import { ethernet, ipv4, PROTOCOL, TYPE, udp } from '../../dataplane/bpf/port/test/packet.ts'
-import { bind, deviceIndex, EAGAIN, receive, sendNow, socket } from '../../dataplane/libc.ts'
+import { EAGAIN } from '../../dataplane/errno.ts'
+import { bind, deviceIndex, receive, sendNow, socket } from '../../dataplane/libc.ts'
 import { ask } from '../../responder/dhcp/test/client.ts'
 import { macOf } from './dhcp.ts'
 

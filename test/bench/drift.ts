@@ -3,7 +3,7 @@
  * finds the whole table gone. In this process, so that the longest stall of its event loop can be seen.
  */
 import { readFileSync } from 'node:fs'
-import type { Agent } from '../../core/app.ts'
+import type { Agent } from '../../core/agent.ts'
 import { openNft } from '../../dataplane/nft/session.ts'
 import { cpuOf, TOKEN } from './agent.ts'
 import { quantile, type Report } from './figure.ts'

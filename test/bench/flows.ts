@@ -6,7 +6,7 @@
 import { once } from 'node:events'
 import { statSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Agent } from '../../core/app.ts'
+import type { Agent } from '../../core/agent.ts'
 import { layoutDir } from '../../dataplane/bpf/bpffs.ts'
 import { flowKey4, flowRow } from '../../dataplane/bpf/flow/layout.ts'
 import { openMap } from '../../dataplane/bpf/map.ts'

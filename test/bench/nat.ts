@@ -4,7 +4,7 @@
  */
 import { execFileSync, spawnSync } from 'node:child_process'
 import { join } from 'node:path'
-import type { Agent } from '../../core/app.ts'
+import type { Agent } from '../../core/agent.ts'
 import { ethernet, ipv4, PROTOCOL, TYPE, udp } from '../../dataplane/bpf/port/test/packet.ts'
 import { TOKEN } from './agent.ts'
 import { quantile, type Report } from './figure.ts'

@@ -3,7 +3,7 @@
  * on then. In this process, so that the longest stall of its event loop can be seen.
  */
 import { execFileSync } from 'node:child_process'
-import type { Agent } from '../../core/app.ts'
+import type { Agent } from '../../core/agent.ts'
 import { system } from '../../core/state/events.ts'
 import { bindEndpoint } from '../../plugins/networks/endpoints.ts'
 import { findNetwork } from '../../plugins/networks/rules.ts'

@@ -1,5 +1,5 @@
 /** Calls into an agent with everything about them chosen: credential, source address, headers, raw body. */
-import type { Agent } from '../../core/app.ts'
+import type { Agent } from '../../core/agent.ts'
 import type { Answer } from '../build.ts'
 import { type BuildAgentOptions, type BuiltAgent, buildAgent, TOKEN } from '../build.ts'
 import type { Scope } from '../netns.ts'

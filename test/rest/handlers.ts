@@ -1,7 +1,7 @@
 /** Which handlers run: told by Fastify itself for every route, whoever registered it. */
 import { tracingChannel } from 'node:diagnostics_channel'
 import type { FastifyRequest } from 'fastify'
-import type { Agent } from '../../core/app.ts'
+import type { Agent } from '../../core/agent.ts'
 import type { Scope } from '../netns.ts'
 
 export interface Run {

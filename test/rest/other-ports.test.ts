@@ -16,7 +16,7 @@ t.test('auth-08 auth-09 auth-11 auth-12 keys of operators and tenants are refuse
     config: { api_bind_address: '127.0.0.1', grpc_port: '0', events_port: '0' },
   })
   const { agent, key, own, stateDir } = built
-  const certificate = await loadCertificate({ stateDir, nodeName: 'node', addresses: [], now: new Date() })
+  const certificate = await loadCertificate({ stateDir, nodeName: 'node', addresses: async () => [], now: new Date() })
   const [events, health] = [await listenEvents(agent, certificate), await listenGrpc(agent, certificate)]
   t.teardown(() => Promise.all([events.close(100), health.close(100)]))
   const client = await healthClient(t, health, { certificate })
@@ -56,7 +56,12 @@ t.test(
       config: { api_bind_address: '127.0.0.1', grpc_port: '0', events_port: '0', api_auth_fail_limit: '3' },
     })
     const { agent, key, stateDir } = built
-    const certificate = await loadCertificate({ stateDir, nodeName: 'node', addresses: [], now: new Date() })
+    const certificate = await loadCertificate({
+      stateDir,
+      nodeName: 'node',
+      addresses: async () => [],
+      now: new Date(),
+    })
     const [events, health] = [await listenEvents(agent, certificate), await listenGrpc(agent, certificate)]
     t.teardown(() => Promise.all([events.close(100), health.close(100)]))
     const client = await healthClient(t, health, { certificate })

@@ -2,7 +2,7 @@
 import http, { type Server } from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'
 import tls from 'node:tls'
-import type { Agent } from '../../core/app.ts'
+import type { Agent } from '../../core/agent.ts'
 import { type Handler, type Listener, listenRest } from '../../core/transport/listener.ts'
 import { type Certificate, loadCertificate } from '../../core/transport/tls.ts'
 import { scratch } from '../build.ts'
@@ -21,7 +21,7 @@ export async function serve(t: Scope, agent: Agent): Promise<Served> {
   const certificate = await loadCertificate({
     stateDir: scratch(t),
     nodeName: 'node',
-    addresses: ['127.0.0.1'],
+    addresses: async () => ['127.0.0.1'],
     now: new Date(),
   })
   agent.publicKey = () => certificate.spkiPem

@@ -2,7 +2,7 @@
 import t from 'tap'
 import { readExposition } from '../../../test/exposition.ts'
 import { openAgent } from '../../../test/rest/ask.ts'
-import type { Agent } from '../../app.ts'
+import type { Agent } from '../../agent.ts'
 import { type AreaMetric, defineArea } from '../../area.ts'
 
 const area = (name: string, metrics: readonly AreaMetric[]) =>

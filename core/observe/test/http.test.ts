@@ -5,7 +5,7 @@ import { readExposition } from '../../../test/exposition.ts'
 import { OTHER, probe, TENANT_KEY, TENANT_ROUTES, tenantKeys } from '../../../test/rest/areas.ts'
 import { ask, openAgent } from '../../../test/rest/ask.ts'
 import { plainLine, servePlain } from '../../../test/rest/wire.ts'
-import type { Agent } from '../../app.ts'
+import type { Agent } from '../../agent.ts'
 
 const P = '/api/v1'
 const scrape = async (agent: Agent) => readExposition(await agent.metrics.text())

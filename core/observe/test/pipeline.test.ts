@@ -3,7 +3,7 @@ import t from 'tap'
 import { KernelRefusal, UncertainOutcome } from '../../../dataplane/plane.ts'
 import { readExposition } from '../../../test/exposition.ts'
 import { ask, openAgent } from '../../../test/rest/ask.ts'
-import type { Agent } from '../../app.ts'
+import type { Agent } from '../../agent.ts'
 import { system } from '../../state/events.ts'
 
 const P = '/api/v1'

@@ -1,7 +1,7 @@
 /** Readers of the event stream, how they end, and what the gates in front of it refuse. */
 import t from 'tap'
 import { readExposition } from '../../../test/exposition.ts'
-import type { Agent } from '../../app.ts'
+import type { Agent } from '../../agent.ts'
 import { readQuestion } from '../../transport/stream/question.ts'
 import { openReader } from '../../transport/stream/reader.ts'
 import { listen, refusal, rig, serveEvents } from '../../transport/stream/test/rig.ts'

@@ -1,5 +1,5 @@
 /** The gates in front of the two transports that take the node token and nothing else: gRPC health and the stream. */
-import type { Agent } from '../../app.ts'
+import type { Agent } from '../../agent.ts'
 import { type ApiError, forbidden, unauthorized } from '../../errors.ts'
 import { isNodeToken } from '../../gates/bearer.ts'
 import type { Client } from '../../gates/client.ts'

@@ -18,7 +18,7 @@ async function pairs(t: Scope) {
   const dir = scratch(t)
   const made = await Promise.all(
     ['a', 'b', 'c'].map((name) =>
-      loadCertificate({ stateDir: join(dir, name), nodeName: name, addresses: [NODE], now: new Date() }),
+      loadCertificate({ stateDir: join(dir, name), nodeName: name, addresses: async () => [NODE], now: new Date() }),
     ),
   )
   const [a, b, c] = made as [Certificate, Certificate, Certificate]

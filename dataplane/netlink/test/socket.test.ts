@@ -1,6 +1,7 @@
 import t from 'tap'
 import { netns, requireRoot } from '../../../test/netns.ts'
-import { errnoName, inNamespace, KernelError } from '../../libc.ts'
+import { errnoName } from '../../errno.ts'
+import { inNamespace, KernelError } from '../../libc.ts'
 import { addAddress, deleteAddress } from '../address.ts'
 import { NETLINK_ROUTE } from '../bind.ts'
 import { createBridge, createLink, createVeth, getLink, listLinks, setLink } from '../link.ts'

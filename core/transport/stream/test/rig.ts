@@ -38,7 +38,7 @@ export async function rig(t: Scope, options: BuildAgentOptions = {}): Promise<Ri
   const built = await buildArea(t, 'firewall', { ...options, config })
   const { agent, call, stateDir } = built
   const certificateIn = (dir: string) =>
-    loadCertificate({ stateDir: dir, nodeName: 'node-1', addresses: [], now: new Date() })
+    loadCertificate({ stateDir: dir, nodeName: 'node-1', addresses: async () => [], now: new Date() })
   return {
     ...built,
     certificate: await certificateIn(stateDir),

@@ -2,7 +2,8 @@
 import { closeSync } from 'node:fs'
 import koffi from 'koffi'
 import type { Netns, Scope } from '../../../../test/netns.ts'
-import { bind, EAGAIN, inNamespace, KernelError, setOption, socket } from '../../../libc.ts'
+import { EAGAIN } from '../../../errno.ts'
+import { bind, inNamespace, KernelError, setOption, socket } from '../../../libc.ts'
 
 /** linux/socket.h, linux/if_ether.h, linux/if_packet.h */
 const [AF_PACKET, SOCK_RAW, ETH_P_ALL, SOL_PACKET] = [17, 3, 3, 263]

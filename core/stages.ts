@@ -1,0 +1,74 @@
+/**
+ * How far the start of the agent is. It listens first and answers from its store; what needs more waits here:
+ * `plane`, until the data plane is open, so that the kernel can be asked; `start`, until the kernel holds what is stored
+ * and the areas run.
+ */
+import { ApiError } from './errors.ts'
+
+export const NEEDS = ['plane', 'start'] as const
+export type Need = (typeof NEEDS)[number]
+
+/** What the agent does until a need is met, for whoever asks meanwhile. */
+const DOING: Readonly<Record<Need, string>> = {
+  plane: 'the agent is starting: it opens the data plane',
+  start: 'the agent is starting: it brings the kernel to what is stored',
+}
+/** Below the 30 s that a request may take to arrive: its body is not read while it waits. */
+const LONGEST_MS = 25_000
+
+export interface Stages {
+  /** What the agent does at its start, in a sentence; undefined once it has started. */
+  doing(): string | undefined
+  isMet(need: Need): boolean
+  /** Undefined when `need` is met; else resolves once it is. Rejects with a 503 after 25 s, and when the agent stops before. */
+  until(need: Need): Promise<void> | undefined
+  /** A need is met, and those before it are. */
+  reached(need: Need): void
+  /** Refuses whoever waits. */
+  stop(): void
+}
+
+export function openStages({ longestMs = LONGEST_MS } = {}): Stages {
+  const missing = new Set<Need>(NEEDS)
+  const waiting = new Set<{ need: Need; end(refusal?: ApiError): void }>()
+  let stopping = false
+
+  const first = (): Need | undefined => missing.values().next().value
+  const refusal = (why: string) => new ApiError(503, 'STARTING', `${why}; try again`, { 'retry-after': '1' })
+
+  function wait(need: Need): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const own = {
+        need,
+        end(error?: ApiError) {
+          clearTimeout(timer)
+          waiting.delete(own)
+          if (error === undefined) resolve()
+          else reject(error)
+        },
+      }
+      const timer = setTimeout(() => own.end(refusal(DOING[first() ?? need])), longestMs)
+      waiting.add(own)
+    })
+  }
+
+  return {
+    doing() {
+      const need = first()
+      return need && DOING[need]
+    },
+    isMet: (need) => !missing.has(need),
+    until(need) {
+      if (!missing.has(need)) return undefined
+      return stopping ? Promise.reject(refusal('the agent stops')) : wait(need)
+    },
+    reached(need) {
+      for (const one of NEEDS.slice(0, NEEDS.indexOf(need) + 1)) missing.delete(one)
+      for (const one of [...waiting]) if (!missing.has(one.need)) one.end()
+    },
+    stop() {
+      stopping = true
+      for (const one of [...waiting]) one.end(refusal('the agent stops'))
+    },
+  }
+}

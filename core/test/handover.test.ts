@@ -1,0 +1,142 @@
+/** Restarts that nobody notices who calls: the listening sockets are kept and handed over. */
+import { once } from 'node:events'
+import { createInterface } from 'node:readline'
+import t, { type Test } from 'tap'
+import { overSocket, type RunningAgent, startAgent } from '../../test/agent.ts'
+import { scratch, TOKEN } from '../../test/build.ts'
+import { eventually } from '../../test/cluster.ts'
+import { type Netns, netns, requireRoot } from '../../test/netns.ts'
+import { type SocketKeeper, socketKeeper } from '../../test/socket-keeper.ts'
+
+requireRoot(t)
+
+/** Asks for the state 100 times a second on a new connection each, and as often on one that is kept; tells how that went at its end. */
+const CALLER = `
+const https = require('node:https')
+const kept = new https.Agent({ keepAlive: true, maxSockets: 1 })
+const told = { asked: 0, answered: 0, failed: [], longest: 0 }
+let open = 0
+const ask = (agent) => {
+  const since = performance.now()
+  told.asked++
+  open++
+  const done = (failure) => {
+    open--
+    if (failure) told.failed.push(failure)
+    else told.answered++
+    told.longest = Math.max(told.longest, performance.now() - since)
+  }
+  const headers = { authorization: 'Bearer ${TOKEN}' }
+  https.get('https://127.0.0.1:7070/api/v1/status', { agent, headers, rejectUnauthorized: false }, (answer) => {
+    answer.resume().on('end', () => done(answer.statusCode === 200 ? undefined : String(answer.statusCode)))
+  }).on('error', (error) => done(error.code ?? error.message))
+}
+const clock = setInterval(() => { ask(false); ask(kept) }, 10)
+process.stdin.on('end', async () => {
+  clearInterval(clock)
+  while (open > 0) await new Promise((resolve) => setTimeout(resolve, 5))
+  console.log(JSON.stringify(told))
+  process.exit()
+}).resume()
+console.log('asking')
+`
+
+interface Told {
+  asked: number
+  answered: number
+  failed: string[]
+  longest: number
+}
+
+async function caller(ns: Netns): Promise<{ end(): Promise<Told> }> {
+  const child = ns.spawn(process.execPath, ['-e', CALLER], { stdio: ['pipe', 'pipe', 'inherit'] })
+  if (child.stdout === null || child.stdin === null) throw new TypeError('no pipe')
+  const { stdin } = child
+  const lines = createInterface({ input: child.stdout })
+  await once(lines, 'line')
+  return {
+    async end() {
+      const said = once(lines, 'line')
+      stdin.end()
+      const [line] = await said
+      return JSON.parse(line)
+    },
+  }
+}
+
+/** Not limited by rate: it is counted who is answered. */
+const CONFIG = { api_rate_limit: '1000000', api_rate_burst: '100000' }
+
+async function kept(t: Test): Promise<{ ns: Netns; keeper: SocketKeeper; agent: RunningAgent }> {
+  const ns = netns(t)
+  const keeper = socketKeeper(t, scratch(t))
+  const agent = await startAgent(t, { ns, keeper, config: CONFIG })
+  return { ns, keeper, agent }
+}
+
+t.test('whoever asks 200 times a second while the agent is restarted and killed is always answered', async (t) => {
+  const { ns, keeper, agent } = await kept(t)
+  t.same(keeper.names(), ['control', 'events', 'grpc', 'rest'])
+  const asking = await caller(ns)
+  const before = agent.child.pid
+  for (let round = 0; round < 3; round++) await agent.restart()
+  t.not(agent.child.pid, before)
+  const orderly = await asking.end()
+  t.same(orderly.failed, [], `${orderly.asked} asked, the longest waited ${orderly.longest.toFixed()} ms`)
+  t.equal(orderly.answered, orderly.asked)
+  t.ok(orderly.asked > 100)
+  t.same(keeper.names(), ['control', 'events', 'grpc', 'rest'], 'each is kept once')
+
+  const survivor = await caller(ns)
+  await agent.kill('SIGKILL')
+  await agent.restart()
+  const { asked, failed } = await survivor.end()
+  // Of connections that stood at a kill the kernel tells the other side; none is refused.
+  t.notOk(
+    failed.includes('ECONNREFUSED'),
+    `${failed.length} of ${asked} broken off by the kill: ${[...new Set(failed)]}`,
+  )
+  t.ok(failed.length < asked / 2)
+})
+
+t.test('who comes to the control socket while there is no agent is answered by the next one', async (t) => {
+  const { agent } = await kept(t)
+  await agent.kill()
+  const answer = overSocket(agent.socket)('GET', '/api/v1/status')
+  await agent.restart()
+  t.equal((await answer).status, 200)
+})
+
+t.test('what is switched off is kept no longer, and an address that changed is another socket', async (t) => {
+  const { ns, keeper, agent } = await kept(t)
+  const listens = () =>
+    ns
+      .run('ss', '-Hltn')
+      .match(/:70\d\d\b/g)
+      ?.sort()
+      .join()
+  t.equal(listens(), ':7070,:7071,:7072')
+  await agent.call('PUT', '/control/v1/services/rest', { on: false })
+  t.same(keeper.names(), ['control'])
+  t.equal(listens(), undefined, 'nobody could come in and wait for ever')
+  await agent.restart()
+  t.equal(listens(), undefined)
+  await agent.call('PUT', '/control/v1/services/rest', { on: true })
+  t.same(keeper.names(), ['control', 'events', 'grpc', 'rest'])
+  await agent.call('PUT', '/control/v1/config/api_port', { value: '7079' })
+  await agent.call('PUT', '/control/v1/config/api_bind_address', { value: '127.0.0.1' })
+  await agent.restart()
+  // The kept sockets of all addresses stand in the way of those of one until they are closed; then it is tried again.
+  await eventually('all listen on the address', async () => {
+    const all = ns.run('ss', '-Hltn')
+    return [7071, 7072, 7079].every((port) => all.includes(`127.0.0.1:${port}`))
+  })
+  t.equal(listens(), ':7071,:7072,:7079')
+  t.same(keeper.names(), ['control', 'events', 'grpc', 'rest'])
+})
+
+t.test('descriptors that are for another process are left alone', async (t) => {
+  const ns = netns(t)
+  const agent = await startAgent(t, { ns, env: { LISTEN_PID: '1', LISTEN_FDS: '2', LISTEN_FDNAMES: 'rest:grpc' } })
+  t.equal((await agent.call('GET', '/api/v1/status')).status, 200)
+})
