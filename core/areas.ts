@@ -8,17 +8,22 @@ import type { Plane } from '../dataplane/plane.ts'
 import type { AreaPlugin, Db, Desired, LoadedArea, Part } from './area.ts'
 import { loadModule } from './modules.ts'
 
+export interface Off {
+  name: string
+  reason: string
+}
+
 export interface AreaStates {
   /** The area on whose prefixes `path` (below /api/v1) lies. */
   owner(path: string): string | undefined
-  /** Name of the area, or of the part of one, that is off and on whose prefixes `path` lies. */
-  offAt(path: string): string | undefined
+  /** The area, or the part of one, that is off and on whose prefixes `path` lies, and why it is off. */
+  offAt(path: string): Off | undefined
   /** Why the area is off; undefined while it is on. */
   reasonOff(area: string): string | undefined
   /** What areas that are on have to say of a thing of `area`. */
   warnings(db: Db, area: string, id: string): string[]
   turnOff(area: string, reason: string): void
-  turnOffPart(part: Part): void
+  turnOffPart(part: Part, reason: string): void
   /** What the area is for. */
   summary(area: string): string | undefined
   /** The areas, without their parts. */
@@ -87,7 +92,7 @@ export function whyNotDisabled(areas: readonly LoadedArea[], names: readonly str
 
 export function areaStates(areas: readonly LoadedArea[]): AreaStates {
   const off = new Map<string, string>()
-  const offParts = new Set<Part>()
+  const offParts = new Map<Part, string>()
   // Longest prefix first, so that an area may own a path below another's.
   const prefixes = areas
     .flatMap((area) => [
@@ -102,14 +107,15 @@ export function areaStates(areas: readonly LoadedArea[]): AreaStates {
     owner: (path) => at(path)?.area,
     offAt(path) {
       const { area = '', part } = at(path) ?? {}
-      return off.has(area) || (part && offParts.has(part)) ? (part?.name ?? area) : undefined
+      const reason = off.get(area) ?? (part && offParts.get(part))
+      return reason === undefined ? undefined : { name: part?.name ?? area, reason }
     },
     reasonOff: (area) => off.get(area),
     summary: (name) => areas.find((area) => area.name === name)?.summary,
     warnings: (db, area, id) =>
       areas.flatMap((other) => (off.has(other.name) ? [] : (other.warnings?.[area]?.(db, id) ?? []))),
     turnOff: (area, reason) => void off.set(area, reason),
-    turnOffPart: (part) => void offParts.add(part),
+    turnOffPart: (part, reason) => void offParts.set(part, reason),
     all: () => areas.map(({ name }) => ({ name, reason: off.get(name) })),
   }
 }
@@ -160,7 +166,8 @@ export function turnOffUnsupported(areas: readonly LoadedArea[], plane: Plane, s
   const why = (missing: string) => facilities.get(missing)?.detail ?? `${missing} is not there`
   for (const area of areas) {
     for (const part of area.parts ?? []) {
-      if (missingOf(part)) states.turnOffPart(part)
+      const missing = missingOf(part)
+      if (missing) states.turnOffPart(part, why(missing))
     }
     if (states.reasonOff(area.name) !== undefined) continue
     const missing = missingOf(area)

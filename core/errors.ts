@@ -29,7 +29,22 @@ export const alreadyExists = (thing: string) => conflict('ALREADY_EXISTS', `${th
 /** `limit reached: <what> (<n>)` (D20), and `why` where it is not the one that is configured. */
 export const limitReached = (what: string, limit: number, why?: string) =>
   conflict('LIMIT_REACHED', `limit reached: ${what} (${limit})${why === undefined ? '' : `: ${why}`}`)
-/** `<name> service not available`: the subsystem is off on this node. */
-export const notAvailable = (name: string) => new ApiError(503, 'NOT_AVAILABLE', `${name} service not available`)
+/** `<name> service not available`: the subsystem is off on this node. `reason` goes into REASON_FIELD. */
+export const notAvailable = (name: string, reason?: string) =>
+  new ApiError(
+    503,
+    'NOT_AVAILABLE',
+    `${name} service not available`,
+    reason === undefined ? {} : { [REASON_FIELD]: fieldText(reason) },
+  )
+/** The field of a 503 that says why a subsystem is off: its body says no more than that it is. */
+export const REASON_FIELD = 'stratum-reason'
+const REASON_LENGTH = 256
+/** As the value of a field may be sent (RFC 9110 §5.5): printable ASCII, and no longer than a line. */
+const fieldText = (text: string) =>
+  text
+    .replace(/[^\x20-\x7e]+/g, ' ')
+    .trim()
+    .slice(0, REASON_LENGTH)
 export const tooMany = (code: string, message: string, retryAfterSeconds: number) =>
   new ApiError(429, code, message, { 'retry-after': String(Math.max(1, Math.ceil(retryAfterSeconds))) })

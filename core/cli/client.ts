@@ -1,5 +1,6 @@
 /** HTTP to the agent over its control socket, one connection a call. */
 import http, { type IncomingHttpHeaders, type IncomingMessage } from 'node:http'
+import { REASON_FIELD } from '../errors.ts'
 import { NO_PROGRESS, type Progress } from './progress.ts'
 
 export type Call = <T>(method: string, path: string, body?: object) => Promise<T>
@@ -22,10 +23,13 @@ export class Refused extends Error {
   readonly status: number
   readonly body: unknown
 
-  constructor(status: number, body: unknown) {
-    super(problemOf(body) ?? `the agent answered ${status}`)
+  /** `headers`: of the answer; what they say of the reason is told behind the message and as `reason` of the body. */
+  constructor(status: number, body: unknown, headers: IncomingHttpHeaders = {}) {
+    const reason = headers[REASON_FIELD]
+    const problem = problemOf(body) ?? `the agent answered ${status}`
+    super(reason === undefined ? problem : `${problem}: ${reason}`)
     this.status = status
-    this.body = body
+    this.body = reason === undefined || !isObject(body) ? body : { ...body, reason }
   }
 }
 
@@ -48,7 +52,7 @@ export function openClient(socketPath: string, patienceMs = PATIENCE_MS, progres
     const { status, headers, pieces } = await ask(method, path, body === undefined ? {} : jsonQuestion(body))
     const text = await textOf(pieces)
     const value = isJson(headers) ? parsed(socketPath, text) : text
-    if (status >= 400) throw new Refused(status, value)
+    if (status >= 400) throw new Refused(status, value, headers)
     // The shape is what the agent's route declares; CLI and agent come from one build.
     return value as T
   }
@@ -150,7 +154,9 @@ function whyNot(socketPath: string, { code, message }: NodeJS.ErrnoException): s
   }
 }
 
+const isObject = (body: unknown): body is object => typeof body === 'object' && body !== null
+
 function problemOf(body: unknown): string | undefined {
-  if (typeof body !== 'object' || body === null || !('error' in body)) return undefined
+  if (!isObject(body) || !('error' in body)) return undefined
   return typeof body.error === 'string' ? body.error : undefined
 }

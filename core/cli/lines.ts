@@ -21,7 +21,7 @@ export function openLines(socketPath: string, interrupted: () => AbortSignal, pa
       if (signal.aborted) return
       if ((response.statusCode ?? 0) >= 400) {
         const { status, text } = await collect(response)
-        throw new Refused(status, parsed(socketPath, text))
+        throw new Refused(status, parsed(socketPath, text), response.headers)
       }
       let rest = ''
       for await (const chunk of chunks(response, patienceMs)) {

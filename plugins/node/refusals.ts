@@ -17,6 +17,9 @@ export const HEADERS = {
   ),
   'RateLimit-Remaining': count('Requests that are left of them.'),
   'RateLimit-Reset': count('Seconds until all of them may come again.'),
+  'Stratum-Reason': text(
+    'Why the part of the agent is off on this node, in printable ASCII. For operators; a tenant is not told.',
+  ),
   'Retry-After': count('Seconds after which it is worth trying again.'),
 } as const
 export type HeaderName = keyof typeof HEADERS
@@ -108,6 +111,7 @@ export const REFUSALS: readonly Refusal[] = [
     name: 'NotAvailable',
     description:
       'The part of the agent that this path belongs to is off, the agent starts or stops (Retry-After then), or the member of the cluster is not to be reached.',
+    header: 'Stratum-Reason',
     when: always,
   },
 ]

@@ -81,6 +81,18 @@ t.test('fields are options of their type, JSON comes from --body, and options wi
   t.equal(asked.length, before)
 })
 
+t.test('err-09 an error of an area that is off tells why it is', async (t) => {
+  const { ctl, agent } = await node(t)
+  agent.states.turnOff('firewall', 'the kernel has no nft')
+  const [error, reason] = ['firewall service not available', 'the kernel has no nft']
+  for (const line of ['api GET /rules', 'rules show 1'])
+    t.match(await ctl(line), { code: 1, out: '', err: `stratumctl: ${error}: ${reason}\n` })
+  for (const line of ['api GET /rules --json', 'rules show 1 --json']) {
+    const { code, err } = await ctl(line)
+    t.same([code, JSON.parse(err)], [1, { error, reason }])
+  }
+})
+
 t.test('api makes any call, as actor cli, with the errors of the API', async (t) => {
   const { ctl, agent } = await node(t)
   const added = await ctl(['api', 'post', '/rules', '--body', '-', '--json'], '{"action":"drop","comment":"x"}')

@@ -35,7 +35,7 @@ async function run(context: VerbContext): Promise<void> {
   if (status >= 400) {
     const text = await textOf(pieces)
     // The answer to a HEAD has the type of a body that it does not have.
-    throw new Refused(status, isJson(headers) && text !== '' ? JSON.parse(text) : text)
+    throw new Refused(status, isJson(headers) && text !== '' ? JSON.parse(text) : text, headers)
   }
   // A long list need not be held as a whole by whoever wants it as it is.
   if (json || !isJson(headers)) {

@@ -4,8 +4,11 @@ import { Type } from 'typebox'
 import { OTHER, OWN, type ProbeRoute, probe, SUSPENDED_KEY, TENANT_KEY, tenantKeys } from '../../../test/rest/areas.ts'
 import { type Ask, ask, openAgent, refusal } from '../../../test/rest/ask.ts'
 import { BARE, DAY_MS, END, vendor } from '../../../test/rest/vendor.ts'
+import type { AreaStates } from '../../areas.ts'
 import { conflict, notFound } from '../../errors.ts'
 import { clientAt } from '../client.ts'
+import type { Call, Caller } from '../gate.ts'
+import { subsystem } from '../subsystem.ts'
 
 const P = '/api/v1'
 const FROZEN = 'license inactive: changes are frozen until the license is renewed; existing workloads keep running'
@@ -87,6 +90,29 @@ async function table(scope: Test, licence: 'active' | 'frozen', rows: readonly R
     scope.equal(area.hits.splice(0).length, reached ? 1 : 0, `${title}: ${reached ? 'handled' : 'never handled'}`)
   }
 }
+
+t.test(
+  'err-09 an operator hears in a field why an area is off, a tenant and nobody in particular do not',
+  async (t) => {
+    const { agent } = await openAgent(t, { config: { disabled_areas: 'firewall' } })
+    agent.credentials.keys.set('tk', tenantKeys)
+    const reason = async (options: Ask, path = '/rules') =>
+      (await ask(agent, 'GET', `${P}${path}`, options)).headers['stratum-reason']
+    t.equal(await reason({}), 'disabled by disabled_areas')
+    t.equal(await reason({}, '/rules/no/such/path'), 'disabled by disabled_areas')
+    for (const token of [null, 'wrong', TENANT_KEY]) t.equal(await reason({ token }), undefined, String(token))
+    agent.states.turnOff('firewall', `no device \u201cé\u201d\r\nset-cookie: ${'x'.repeat(1000)}`)
+    const told = String(await reason({}))
+    t.match(told, /^no device [\x20-\x7e]+$/)
+    t.equal(told.length, 256)
+
+    const gate = subsystem({ offAt: () => ({ name: 'lb', reason: 'why' }) } as unknown as AreaStates)
+    const headersFor = (kind: Caller['kind'] | undefined) =>
+      gate({ path: '/lb', caller: kind && { kind, label: 'x' } } as unknown as Call)?.headers
+    for (const kind of ['token', 'operator', 'cli'] as const) t.same(headersFor(kind), { 'stratum-reason': 'why' })
+    for (const kind of ['tenant', undefined] as const) t.same(headersFor(kind), {}, kind ?? 'a public path')
+  },
+)
 
 const text = { 'content-type': 'text/plain' }
 const json = { 'content-type': 'application/json' }

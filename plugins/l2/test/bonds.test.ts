@@ -233,6 +233,7 @@ t.test('D1 D84 without the driver all of /bonds is a 503 before any 400, and bri
   ] as const) {
     const answer = await call(method, path, body, type ? { 'content-type': type } : {})
     t.same([answer.status, answer.body], [503, { error: 'bonding service not available' }], `${method} ${path}`)
+    t.equal(answer.headers['stratum-reason'], why)
   }
   const nobody = await call('POST', '/api/v1/bonds', LAN, { authorization: 'Bearer nobody' })
   t.equal(nobody.status, 401, 'the credential comes first')
