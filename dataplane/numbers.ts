@@ -116,6 +116,8 @@ export const SLOT_UP_PACKETS = 1
 export const SLOT_UP_BYTES = 2
 export const SLOT_DOWN_PACKETS = 3
 export const SLOT_DOWN_BYTES = 4
+/** Net << 32 | ifindex of the port that the endpoint is at; 0 for none. */
+export const SLOT_HOME = 5
 /** Interface id of the link-local address that the endpoint has claimed, as it stands in a packet; 0 for none. */
 export const SLOT_LINK = 7
 

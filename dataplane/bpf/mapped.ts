@@ -35,6 +35,8 @@ export function mapMemory(fd: number, length: number, name: string): Mapping {
 export class MappedArray {
   readonly #mapping: Mapping
   #words: BigUint64Array
+  /** The same, the lower half of each word first. */
+  #halves: Uint32Array
 
   /** `map` may be closed afterwards. Throws EPERM or EINVAL when it was not declared BPF_F_MMAPABLE. */
   constructor(map: BpfMap<number, bigint>) {
@@ -42,10 +44,16 @@ export class MappedArray {
     if (valueSize !== WORD) throw new RangeError(`map ${name} has values of ${valueSize} bytes, not ${WORD}`)
     this.#mapping = mapMemory(map.fd, maxEntries * WORD, name)
     this.#words = new BigUint64Array(this.#mapping.buffer)
+    this.#halves = new Uint32Array(this.#mapping.buffer)
   }
 
   get(index: number): bigint {
     return Atomics.load(this.#words, index)
+  }
+
+  /** The lower half of a value, which is read sooner. */
+  low(index: number): number {
+    return Atomics.load(this.#halves, 2 * index)
   }
 
   /** Throws RangeError beyond the last element. */
@@ -61,6 +69,7 @@ export class MappedArray {
   close(): void {
     // Without memory behind it an access must fail in JavaScript, not in the processor.
     this.#words = new BigUint64Array(0)
+    this.#halves = new Uint32Array(0)
     this.#mapping.unmap()
   }
 }

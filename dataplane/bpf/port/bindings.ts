@@ -10,7 +10,7 @@ import type { Binding } from './entries.ts'
 import type { EndpointKey, EndpointRow } from './layout.ts'
 import type { PortMaps } from './maps.ts'
 import { CLAIM_ANY, CLAIM_FIRST, CLAIM_NONE } from './numbers.ts'
-import type { Account, Bound, SlotTable } from './slot_table.ts'
+import { type Account, type Bound, homeAt, type SlotTable } from './slot_table.ts'
 import { SlotPool } from './slot-pool.ts'
 
 export interface Found {
@@ -55,20 +55,21 @@ export class Bindings {
     return this.#rows.get(rowKey(binding))?.home ?? 0
   }
 
-  /** The ports at which MACs of each net are, as far as they were seen. */
-  async homes(): Promise<Map<number, Set<number>>> {
-    const homes = new Map<number, Set<number>>()
-    for (const [{ net }, { home }] of await this.#rows.lookupBatch()) {
-      if (home !== 0) homes.set(home, (homes.get(home) ?? new Set()).add(net))
-    }
-    return homes
+  /** Of `ports`, net by ifindex, those at which no MAC of their net is. */
+  vacant(ports: Iterable<readonly [ifindex: number, net: number]>): Map<number, number> {
+    return this.#slots.vacant(ports, this.#pool.end)
+  }
+
+  /** ifindexes of the ports at which MACs are, as far as they were seen. */
+  async homes(): Promise<Set<number>> {
+    return new Set((await this.#rows.lookupBatch()).flatMap(([, { home }]) => (home === 0 ? [] : [home])))
   }
 
   /** Nobody is at these ports any more. No frame comes in by them meanwhile. */
   async leave(ifindexes: ReadonlySet<number>): Promise<void> {
     for (const [key] of (await this.#rows.lookupBatch()).filter(([, { home }]) => ifindexes.has(home))) {
       const row = this.#rows.get(key)
-      if (row && ifindexes.has(row.home)) this.#rows.set(key, { ...row, home: 0 })
+      if (row && ifindexes.has(row.home)) this.#put(key, { ...row, home: 0 })
     }
   }
 
@@ -91,7 +92,7 @@ export class Bindings {
     const anew = binding.claims === 'first' && before?.port !== undefined
     const home = named ?? (anew ? 0 : (known?.home ?? 0))
     const row = { address: binding.address, claims: claimsOf(binding), home, slot: this.slot(binding.key) }
-    this.#rows.set(rowKey(binding), row)
+    this.#put(rowKey(binding), row)
     return known === undefined || known.home === 0 || known.home === home ? undefined : known.home
   }
 
@@ -130,6 +131,7 @@ export class Bindings {
       used.add(slot)
       this.#slotOf.set(binding.key, slot)
       const declared = home(binding)
+      if (own !== undefined) this.#repeat(own[0], slot, own[1].home)
       const placed = own !== undefined && (declared === undefined || own[1].home === declared)
       const whole = placed && own[1].claims === claimsOf(binding)
       if (!whole || !same(this.#slots.bound(slot), boundBy(binding))) wronged.add(binding.key)
@@ -139,6 +141,21 @@ export class Bindings {
     this.#pool.adopt(new Set([...used, ...lost]))
     const strays = lost.map((slot) => ({ name: `slots/${slot}`, remove: () => this.#switchOffStray(slot) }))
     return { wronged, strays: [...(await this.#strayRows(rows, bindings)), ...strays] }
+  }
+
+  /** Writes a row, and repeats its home in the slot. */
+  #put(key: EndpointKey, row: EndpointRow): void {
+    const before = this.#slots.home(row.slot)
+    this.#rows.set(key, row)
+    this.#slots.place(row.slot, before, key.net, row.home)
+  }
+
+  /** A slot that does not repeat the home of its row, as where an earlier program did not know how. */
+  #repeat(key: EndpointKey, slot: number, home: number): void {
+    if (this.#slots.home(slot) === homeAt(key.net, home)) return
+    const before = this.#slots.home(slot)
+    const row = this.#rows.get(key)
+    if (row?.slot === slot) this.#slots.place(slot, before, key.net, row.home)
   }
 
   /** Rows of MACs that no binding has. */

@@ -25,8 +25,6 @@ export interface PortParts {
   owners: KindOwners
   /** Pays the debt of a tenant's bucket, which is one at the rate of before, or of another tenant. */
   refill(bucket: number): void
-  /** Bindings at some ports ended: those ports may be nobody's now. */
-  released(): void
   /** A binding whose port is neither declared nor known: somebody should ask where its MAC is. */
   missing(binding: Binding): void
   /** The device at which a binding is that shall keep the first one: it is not known by name yet. */
@@ -80,12 +78,14 @@ interface AnyTable {
 }
 
 export function portDriver(parts: PortParts): PortDriver {
-  const { tables, bindings, guard, named, owners, refill, released, missing, kept } = parts
+  const { tables, bindings, guard, named, owners, refill, missing, kept } = parts
   const held = new Map<string, PortEntry>()
   /** Ports that came or went during an observation. */
   let away: string[] | undefined
   /** Something was observed before. */
   let known = false
+  /** Bindings at some ports ended: those ports may be nobody's now. */
+  let left = false
   const around: Surroundings = {
     port: (name) => guard.port(name),
     overlay: (name) => guard.overlay(name),
@@ -120,9 +120,9 @@ export function portDriver(parts: PortParts): PortDriver {
     const moved = before !== undefined && before.mac !== entry.mac
     const { netOfMac = [] } = moved ? wishesOf(before, around) : {}
     ask('place', entry.key, moved ? { ...wishes, netOfMac: [...(wishes.netOfMac ?? []), ...netOfMac] } : wishes)
-    const left = bindings.prepare(entry, homeOf(entry), before)
+    const home = bindings.prepare(entry, homeOf(entry), before)
     bindings.switchOn(entry)
-    if (left !== undefined) released()
+    if (home !== undefined) left = true
     follow(entry)
     if (!moved) return
     ask('place', entry.key, wishes)
@@ -142,7 +142,7 @@ export function portDriver(parts: PortParts): PortDriver {
     if (before === undefined) return
     if (before.kind === 'binding' && bindings.has(key)) {
       bindings.switchOff(before)
-      if (bindings.home(before) !== 0) released()
+      left = true
       bindings.forget(before)
       bindings.release(before)
     }
@@ -160,7 +160,14 @@ export function portDriver(parts: PortParts): PortDriver {
 
   function removeStray({ remove }: Stray): void {
     remove()
-    released()
+    left = true
+  }
+
+  /** Opens the ports that are nobody's now: whoever was there hears nothing of the net any more. */
+  function reopen(): void {
+    if (!left) return
+    left = false
+    guard.reopen((ports) => bindings.vacant(ports))
   }
 
   function strayOf(kind: PortKind, { name, remove }: { name: string; remove(): void }): Stray[] {
@@ -226,12 +233,14 @@ export function portDriver(parts: PortParts): PortDriver {
     strays.push(...mended.flatMap((stray) => strayOf('uplink', stray)))
     if (!known) await resume(present)
     known = true
+    left = true
+    reopen()
     return [...present.map((entry) => (wronged.has(entry.key) ? damaged(entry) : entry)), ...strays]
   }
 
   /** What an earlier agent had not come to: ports that became nobody's, and MACs that were never seen. */
   async function resume(present: readonly PortEntry[]): Promise<void> {
-    released()
+    guard.homes(await bindings.homes())
     await inSlices(present, follow)
   }
 
@@ -241,6 +250,7 @@ export function portDriver(parts: PortParts): PortDriver {
       const entry = held.get(key)
       if (entry !== undefined && (entry.kind !== 'binding' || bindings.has(key))) put(entry)
     }
+    reopen()
   }
 
   return {
@@ -261,6 +271,8 @@ export function portDriver(parts: PortParts): PortDriver {
           step({ ...(after && { before: after }), ...(before && { after: before }) })
         }
         throw error instanceof KernelError ? new KernelRefusal(error.message) : error
+      } finally {
+        reopen()
       }
     },
     portsChanged,

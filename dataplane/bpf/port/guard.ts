@@ -114,15 +114,22 @@ export class Guard {
     if (ifindex !== undefined && net !== undefined) ports.set(ifindex, net)
   }
 
-  /** Opens the ports whose net has no MAC there any more. `homes` tells the nets of the MACs at each ifindex. */
-  reopen(homes: ReadonlyMap<number, ReadonlySet<number>>): void {
+  /** Endpoints are at ports of these ifindexes, which may have gone while an earlier agent ran. */
+  homes(ifindexes: Iterable<number>): void {
+    this.#successors.homes(ifindexes)
+  }
+
+  /** Opens the ports at which no MAC of their net is any more. `vacant` tells which of `ports`, net by ifindex, these are. */
+  reopen(vacant: (ports: Iterable<readonly [number, number]>) => Iterable<[ifindex: number, net: number]>): void {
     const { ports, netOf } = this.#parts
-    this.#successors.homes(homes.keys())
-    for (const { ifindex, name, role } of this.#guarded.values()) {
-      const net = ports.net(ifindex)
-      if (role !== 'workload' || !net || homes.get(ifindex)?.has(net) || netOf(name) !== undefined) continue
-      ports.replace(ifindex, net, 0)
-    }
+    const claimed = this.list().flatMap(({ ifindex, name, role }) => {
+      const net = role === 'workload' && netOf(name) === undefined ? ports.net(ifindex) : undefined
+      return net ? [[ifindex, net] as const] : []
+    })
+    const opened = [...vacant(claimed)].filter(([ifindex, net]) => ports.replace(ifindex, net, 0))
+    // Who came meanwhile may not have seen that (`settle` of bpf/src/networks.h).
+    const still = new Map(vacant(opened))
+    for (const [ifindex, net] of opened) if (!still.has(ifindex)) ports.replace(ifindex, 0, net)
   }
 
   /** Brings everything to what the bridge has now; resolves when that is done. @throws KernelError */

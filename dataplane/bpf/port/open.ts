@@ -2,7 +2,6 @@
 import { existsSync } from 'node:fs'
 import { totalmem } from 'node:os'
 import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { Netlink } from '../../netlink/socket.ts'
 import type { Kernel } from '../../nft/spelling.ts'
 import type { Attaching } from '../attach/attaching.ts'
@@ -29,9 +28,6 @@ import { openSearch } from './search.ts'
 import { type Account, SlotTable } from './slot_table.ts'
 import { sharedTables } from './tables.ts'
 import { decodeViolation, type Violation } from './violation.ts'
-
-/** After a look at which ports became nobody's, which reads all bound MACs, so many times its duration pass until the next. */
-const REOPEN_PAUSE = 10
 
 export interface PortState {
   name: string
@@ -134,13 +130,12 @@ export async function openPorts(options: PortOptions): Promise<OpenPorts> {
     onProblem: options.onProblem,
   })
   const deaf = attaching.onChange((ifindex) => guard.doubt(ifindex))
-  const released = reopening(bindings, guard, options.onProblem)
   const search = openSearch({
     found: (binding) => bindings.home(binding) !== 0 || !bindings.has(binding.key),
     openPorts: () => guard.list().filter(({ ifindex, role }) => role === 'workload' && table.net(ifindex) === 0),
     onProblem: options.onProblem,
   })
-  const parts = { tables: sharedTables(maps), bindings, guard, named, owners: options.owners, released }
+  const parts = { tables: sharedTables(maps), bindings, guard, named, owners: options.owners }
   const refill = (bucket: number) => maps.buckets.set(bucket, { up: 0n, down: 0n })
   const kept = ({ net, mac }: Binding, ifindex: number) => claims.tell({ net, mac, ifindex, from: undefined })
   const driver = portDriver({ ...parts, refill, missing: search.begin, kept })
@@ -222,31 +217,6 @@ function untold({ tallies }: Pick<PortMaps, 'tallies'>, ask: () => unknown): () 
     const now = count()
     if (now !== seen) ask()
     seen = now
-  }
-}
-
-/** Returns what to call when a MAC was unbound: soon after, ports that have none left are opened. */
-function reopening(bindings: Bindings, guard: Guard, onProblem: (error: unknown) => void): () => void {
-  let [due, busy] = [false, false]
-  const look = async () => {
-    while (due) {
-      // After the change that is under way.
-      await new Promise(setImmediate)
-      due = false
-      const began = performance.now()
-      guard.reopen(await bindings.homes())
-      await sleep(REOPEN_PAUSE * (performance.now() - began), undefined, { ref: false })
-    }
-  }
-  return () => {
-    due = true
-    if (busy) return
-    busy = true
-    look()
-      .catch(onProblem)
-      .finally(() => {
-        busy = false
-      })
   }
 }
 

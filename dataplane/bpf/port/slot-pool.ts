@@ -28,6 +28,11 @@ export class SlotPool {
     for (let slot = 0; slot < this.#fresh; slot++) if (!used.has(slot)) this.#resting.push({ slot, since })
   }
 
+  /** No slot from this one on was ever given out. */
+  get end(): number {
+    return this.#fresh
+  }
+
   /** Undefined when all are in use, or were a moment ago. */
   take(): number | undefined {
     const [oldest] = this.#resting

@@ -3,6 +3,7 @@ import {
   ENDPOINT_ROWS,
   SLOT_DOWN_BYTES,
   SLOT_DOWN_PACKETS,
+  SLOT_HOME,
   SLOT_TRUTH,
   SLOT_UP_BYTES,
   SLOT_UP_PACKETS,
@@ -53,6 +54,28 @@ export class SlotTable {
     this.#words.set(at(slot, SLOT_TRUTH), bound === undefined ? 0n : truth(bound))
   }
 
+  /** Net << 32 | ifindex of the port that who is bound is at, 0 for none. */
+  home(slot: number): bigint {
+    return this.#words.get(at(slot, SLOT_HOME))
+  }
+
+  /** Puts it at a port, 0 for none, unless the program was faster and nothing stands there that was in `home` before. */
+  place(slot: number, before: bigint, net: number, ifindex: number): void {
+    this.#words.exchange(at(slot, SLOT_HOME), before, homeAt(net, ifindex))
+  }
+
+  /** Of `ports`, net by ifindex, those at which nobody of their net is bound, by the slots below `end`. */
+  vacant(ports: Iterable<readonly [ifindex: number, net: number]>, end: number): Map<number, number> {
+    const left = new Map(ports)
+    for (let slot = 0; slot < end && left.size > 0; slot++) {
+      const ifindex = this.#words.low(at(slot, SLOT_HOME))
+      const net = ifindex === 0 ? undefined : left.get(ifindex)
+      if (net === undefined || this.home(slot) !== homeAt(net, ifindex)) continue
+      if (this.#words.get(at(slot, SLOT_TRUTH)) !== 0n) left.delete(ifindex)
+    }
+    return left
+  }
+
   /** What was counted since `clear`. The four are read one after the other. */
   account(slot: number): Account {
     return {
@@ -72,6 +95,9 @@ export class SlotTable {
     this.#words.close()
   }
 }
+
+export const homeAt = (net: number, ifindex: number): bigint =>
+  ifindex === 0 ? 0n : (BigInt(net) << 32n) | BigInt(ifindex)
 
 function truth({ mac, routed }: Bound): bigint {
   const bytes = Buffer.alloc(macCodec.size)

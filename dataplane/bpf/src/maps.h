@@ -56,7 +56,8 @@ struct {
 /*
  * SLOT_TRUTH of a slot is the MAC bound in it, with TRUTH_ROUTED when its address is a routed one, and 0 when there is
  * none: one store moves a binding from MAC to MAC. Program: SLOT_UP_* and SLOT_DOWN_*, the frames that the endpoint has
- * sent and got, and their bytes on the wire without FCS.
+ * sent and got, and their bytes on the wire without FCS. SLOT_HOME repeats `home` of the row, where the agent finds
+ * without reading all rows whether anybody is at a port.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

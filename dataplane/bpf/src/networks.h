@@ -190,6 +190,40 @@ static __always_inline int move(struct __sk_buff *skb, struct endpoint *row, con
 	return 1;
 }
 
+/*
+ * The agent unbinds first, then closes the port unless somebody is there, then looks once more. So whoever has claimed the
+ * port or become at home there says so, claims it once more, and then asks whether he is bound still: whichever of the two
+ * comes last sees what the other did. 0 or the reason.
+ */
+static __noinline __u32 settle(__u32 ifindex, const struct sender *s, __u64 mac, int open)
+{
+	__u64 here, *home, *truth;
+	struct endpoint *row;
+	__u32 net, slot;
+
+	if (!s)
+		return STRATUM_DROP_STALE;
+	net = s->net;
+	slot = s->slot;
+	home = slot_word(slot, STRATUM_SLOT_HOME);
+	truth = slot_word(slot, STRATUM_SLOT_TRUTH);
+	if (!home || !truth)
+		return STRATUM_DROP_STALE;
+	__sync_lock_test_and_set(home, (__u64)net << 32 | ifindex);
+	if (!claim(ifindex, net))
+		return STRATUM_DROP_CLAIM;
+	row = endpoint_of(net, mac);
+	here = row ? *(volatile __u64 *)&row->home : 0;
+	if (here == ((__u64)slot << 32 | ifindex) && ((*(volatile __u64 *)truth ^ mac) & MAC_BITS) == 0)
+		return 0;
+	/* The agent has placed it elsewhere, or has unbound it. */
+	if (here >> 32 == slot)
+		*(volatile __u64 *)home = (__u64)net << 32 | (__u32)here;
+	if (open)
+		unclaim(ifindex, net);
+	return STRATUM_DROP_STALE;
+}
+
 /* 0 or the reason against a frame in net `s->net`, to which the port belongs or, while it is open, will belong. */
 static __always_inline __u32 judge_bound(struct __sk_buff *skb, const struct frame *f, int open, struct sender *s)
 {
@@ -227,7 +261,7 @@ static __always_inline __u32 judge_bound(struct __sk_buff *skb, const struct fra
 			unclaim(ifindex, s->net);
 		return STRATUM_DROP_HOME;
 	}
-	return 0;
+	return open || found.home != ifindex ? settle(ifindex, s, f->source, open) : 0;
 }
 
 /* 0 or the reason against a frame that comes in by a port of net `s->net`, 0 for an open one. */

@@ -22,7 +22,6 @@ export interface Endpoint {
 interface Machine {
   machine: PortedMachine
   end?: Tap | undefined
-  ifindex?: number
 }
 
 export interface Scene {
@@ -68,8 +67,6 @@ export async function is(scene: Scene, who: 'owner' | 'thief', shall: boolean, w
   if (end === undefined) throw new Error(`${who} is off`)
   const tries = shall ? 250 : 3
   t.equal(await passes(scene, end, near, mac, tries), shall, `${setting}: ${what}: ${who} speaks`)
-  // A port is opened at the next look at who is where, not by the change itself.
-  if (who === 'owner' && !shall) await opened(scene)
   t.equal(await passes(scene, near, end, near.mac, tries), shall, `${setting}: ${what}: ${who} hears`)
 }
 
@@ -77,7 +74,6 @@ export async function on(scene: Scene, who: 'owner' | 'thief', port: string, ind
   const { mac, ip } = who === 'owner' ? scene.endpoint : scene.own
   await scene[who].machine.on(port, mac, ip, index)
   scene[who].end = tap(scene.t, scene[who].machine.ns)
-  scene[who].ifindex = indexOf(scene, port)
 }
 
 export function off(scene: Scene, who: 'owner' | 'thief'): void {
@@ -105,14 +101,6 @@ async function ask({ node }: Scene, found: (port: Held) => boolean, holds: (net?
 /** Waits until the port is known by this name, or its net is as it shall be; resolves to that. */
 export const listed = (scene: Scene, port: string, holds: (net?: number) => boolean = (net) => net !== undefined) =>
   ask(scene, ({ name }) => name === port, holds)
-
-/** Waits until the owner's port is in no network. */
-const opened = (scene: Scene) =>
-  ask(
-    scene,
-    ({ ifindex }) => ifindex === scene.owner.ifindex,
-    (net) => !net,
-  )
 
 /** The thief in its own network, by its own MAC; resolves to the number of that. */
 export function byRight(scene: Scene): Promise<number | undefined> {
