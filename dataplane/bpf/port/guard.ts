@@ -16,6 +16,7 @@ import { type Gate, isSpelled } from './gate.ts'
 import { carriesNothing, type Guarded, legOf, sidesOf, Unguardable } from './guarded.ts'
 import type { PortLinks, Present } from './links.ts'
 import type { PortTable } from './ports.ts'
+import { Rounds } from './rounds.ts'
 import { Successors } from './successors.ts'
 
 /** Both bits: an overlay leads off the node, too. Unsigned. */
@@ -50,24 +51,25 @@ export class Guard {
   #guarded = new Map<number, Guarded>()
   #byName = new Map<string, Guarded>()
   readonly #mended = new Set<string>()
+  /** Names of ports that came or went and were not told of: something failed since. */
+  #touched = new Set<string>()
   #refused = new Map<string, string>()
   #bridge: number | undefined
   readonly #successors = new Successors()
   /** Everything was brought in order before: what is missing since, somebody has taken away. */
   #settled = false
-  #lane: Promise<void> | undefined
-  #again = false
-  #closed = false
+  readonly #rounds: Rounds
 
   constructor(parts: GuardParts) {
     this.#parts = parts
+    this.#rounds = new Rounds(() => this.#bring(), parts.onProblem)
     this.#monitor = openMonitor({
       protocol: NETLINK_ROUTE,
       groups: [RTNLGRP_LINK],
-      onMessage: (message) => this.#concerns(message) && this.#soon(),
+      onMessage: (message) => this.#concerns(message) && this.#rounds.soon(),
       onOverflow: () => {
         this.#successors.deaf()
-        this.#soon()
+        this.#rounds.soon()
       },
       onError: parts.onProblem,
     })
@@ -97,7 +99,7 @@ export class Guard {
 
   /** Somebody may have taken off what was attached to a device, or to any. */
   doubt(ifindex: number | undefined): void {
-    if (ifindex === undefined || this.#guarded.has(ifindex)) this.#soon()
+    if (ifindex === undefined || this.#guarded.has(ifindex)) this.#rounds.soon()
   }
 
   /**
@@ -134,16 +136,7 @@ export class Guard {
 
   /** Brings everything to what the bridge has now; resolves when that is done. @throws KernelError */
   sync(): Promise<void> {
-    this.#again = true
-    this.#lane ??= (async () => {
-      while (this.#again && !this.#closed) {
-        this.#again = false
-        await this.#bring()
-      }
-    })().finally(() => {
-      this.#lane = undefined
-    })
-    return this.#lane
+    return this.#rounds.run()
   }
 
   /** Whether others had taken something away since `mended` was asked. */
@@ -159,13 +152,8 @@ export class Guard {
   }
 
   async close(): Promise<void> {
-    this.#closed = true
     this.#monitor.close()
-    await this.#lane?.catch(() => {})
-  }
-
-  #soon(): void {
-    if (!this.#closed) this.sync().catch(this.#parts.onProblem)
+    await this.#rounds.close()
   }
 
   /** Links change seldom, and most of them are none of ours. */
@@ -185,7 +173,7 @@ export class Guard {
     const wanted = this.#wanted(devices)
     known(wanted.values())
     const stand = present.whole
-    const touched = new Set<string>()
+    const touched = this.#touched
     const before = this.#guarded
     const names = new Map(devices.map(({ index, name }) => [index, name]))
     const nameOf = (ifindex: number) => names.get(ifindex)
@@ -210,6 +198,7 @@ export class Guard {
       touched.add(nameOf(ifindex) ?? '')
     }
     if (others.size > 0) await replaced(others)
+    this.#successors.done()
     this.#guarded = new Map([...before].filter(([ifindex]) => wanted.has(ifindex)))
     const refused = new Map<string, string>()
     for (const device of wanted.values()) {
@@ -226,6 +215,7 @@ export class Guard {
     this.#tell(refused)
     if (!whole && this.#settled) this.#mended.add('gate')
     this.#settled = true
+    this.#touched = new Set()
     touched.delete('')
     if (touched.size > 0) changed([...touched])
   }
@@ -236,7 +226,7 @@ export class Guard {
   }
 
   /** Devices that have the ifindex of an earlier one. */
-  #others({ places }: Present, wanted: Iterable<number>, there: ReadonlySet<number>): Set<number> {
+  #others({ places }: Present, wanted: Iterable<number>, there: ReadonlySet<number>): ReadonlySet<number> {
     this.#monitor.drain()
     const attached = new Set(places.flatMap(({ ifindex, stands }) => (stands ? [ifindex] : [])))
     const rows = new Set(Array.from(this.#parts.ports.entries(), ([ifindex]) => ifindex))

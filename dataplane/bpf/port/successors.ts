@@ -9,6 +9,8 @@ export class Successors {
   #hears = false
   /** Of ports that have gone, at which endpoints may be still: a number for each is little. */
   readonly #former = new Set<number>()
+  /** Told of at the last look. Unless all is done for them, they are told of again. */
+  #told: ReadonlySet<number> = new Set()
   /** Of all devices at the last look. */
   #there: ReadonlySet<number> = new Set()
 
@@ -26,16 +28,25 @@ export class Successors {
     for (const ifindex of homes) if (!this.#there.has(ifindex)) this.#former.add(ifindex)
   }
 
-  /** Forgets those of which it tells. What went while nobody heard it has left no program. */
-  take({ wanted, before, there, rows, attached }: Look): Set<number> {
+  /** Forgets those of which it tells, after `done`. What went while nobody heard it has left no program. */
+  take({ wanted, before, there, rows, attached }: Look): ReadonlySet<number> {
     const [gone, hears] = [this.#gone, this.#hears]
     this.#gone = new Set()
     this.#hears = true
     this.#there = there
     for (const ifindex of before) if (gone.has(ifindex) || !there.has(ifindex)) this.#former.add(ifindex)
     const isOther = (ifindex: number) =>
-      this.#former.delete(ifindex) || (gone.has(ifindex) && rows.has(ifindex)) || !(hears || attached.has(ifindex))
-    return new Set([...wanted].filter(isOther))
+      this.#told.has(ifindex) ||
+      this.#former.delete(ifindex) ||
+      (gone.has(ifindex) && rows.has(ifindex)) ||
+      !(hears || attached.has(ifindex))
+    this.#told = new Set([...wanted].filter(isOther))
+    return this.#told
+  }
+
+  /** Nobody is any more at those of which it told last. */
+  done(): void {
+    this.#told = new Set()
   }
 }
 

@@ -27,9 +27,9 @@ export function bridged(t: Scope, names: readonly string[]): Record<string, { ns
   run('link add br-work type bridge mcast_snooping 0')
   run('link set br-work up')
   t.teardown(() => {
-    // With their namespaces ports go some time later.
+    // With their namespaces ports go some time later, those too that are on br-work no more.
     const ports = Array.from(run('-o link show master br-work').matchAll(/^[0-9]+: ([^@:]+)/gm), ([, name]) => name)
-    const input = ports.map((name) => `link del dev ${name}\n`).join('')
+    const input = [...new Set([...ports, ...names])].map((name) => `link del dev ${name}\n`).join('')
     execFileSync('sh', ['-c', 'ip -force -batch - || true'], { input, stdio: ['pipe', 'ignore', 'ignore'] })
     run('link del br-work')
   })

@@ -10,6 +10,8 @@ t.test('an ifindex at which an earlier agent has left endpoints begins anew, onc
   successors.homes([2, 7])
   const look = { ...NONE, wanted: [2, 7, 8], there: new Set([1, 2, 7, 8]), attached: new Set([2]) }
   t.same([...successors.take(look)], [7])
+  t.same([...successors.take(look)], [7], 'until all is done for it')
+  successors.done()
   t.same([...successors.take(look)], [])
 })
 
