@@ -99,13 +99,15 @@ interface Noted {
   events: EventDraft[]
 }
 
-/** No claim of a port that is not known by name, no second one, and none of a device that is another network's by now. */
-const mayKeep = (tx: Db, row: Pick<EndpointRow, 'net' | 'port' | 'keptPort'>, { port, from }: PortClaim): boolean =>
-  port !== '' &&
-  from === undefined &&
-  row.port === '' &&
-  row.keptPort === '' &&
-  portUser(tx, port, row.net) === undefined
+/**
+ * The device to keep, by its name of now, which may be long after the claim was heard of: none for a claim that no longer
+ * holds, of a port that is not known by name, or of a device that is another network's by now; and no second one.
+ */
+function kept(tx: Db, row: Pick<EndpointRow, 'net' | 'port' | 'keptPort'>, { from, now }: PortClaim): string {
+  if (from !== undefined || row.port !== '' || row.keptPort !== '') return ''
+  const port = now() ?? ''
+  return portUser(tx, port, row.net) === undefined ? port : ''
+}
 
 function ofEndpoint(tx: Db, row: EndpointRow | undefined, claim: Heard, sticky: boolean): Noted | undefined {
   if (row === undefined || row.boundAt === '' || row.boundAt > claim.at) return undefined
@@ -115,12 +117,13 @@ function ofEndpoint(tx: Db, row: EndpointRow | undefined, claim: Heard, sticky: 
     const whose = { network_id: network.id, endpoint_id: endpointId(row.net, row.address) }
     return { events: [moved(resource, claim, ipText(row.address), whose)] }
   }
-  if (!sticky || !mayKeep(tx, row, claim)) return undefined
-  const kept = { ...row, keptPort: claim.port }
-  put(tx, kept)
+  const keptPort = sticky ? kept(tx, row, claim) : ''
+  if (keptPort === '') return undefined
+  const next = { ...row, keptPort }
+  put(tx, next)
   return {
     touch: endpointRef(row),
-    events: [{ type: 'endpoint.updated', resource, data: toEndpoint(network.id, kept) }],
+    events: [{ type: 'endpoint.updated', resource, data: toEndpoint(network.id, next) }],
   }
 }
 
@@ -130,8 +133,9 @@ function ofAddress(tx: Db, found: { ip: number } | undefined, claim: PortClaim, 
   if (claim.from !== undefined) {
     return { events: [moved('/api/v1/routed-addresses', claim, ipText(row.ip))] }
   }
-  if (!sticky || !mayKeep(tx, row, claim)) return undefined
-  placeQueries(tx).setPorts.run({ ip: row.ip, port: '', keptPort: claim.port })
+  const keptPort = sticky ? kept(tx, row, claim) : ''
+  if (keptPort === '') return undefined
+  placeQueries(tx).setPorts.run({ ip: row.ip, port: '', keptPort })
   return { touch: claimRef(row.ip), events: [] }
 }
 

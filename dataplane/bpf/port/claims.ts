@@ -31,6 +31,8 @@ export interface PortClaim {
   port: string
   /** The port that it was at before; undefined when it was at none, or has not moved. */
   from: string | undefined
+  /** Name that the port has by now, its last one when it has gone; undefined once the endpoint was placed elsewhere. */
+  now(): string | undefined
 }
 
 /** Names of so many ports that have gone are remembered, more than a bridge can have. */
@@ -46,9 +48,15 @@ interface Told {
 }
 
 export class Claims {
+  readonly #home: (endpoint: { net: number; mac: string }) => number
   readonly #names = new Map<number, string>()
   readonly #listeners = new Set<(claim: PortClaim) => void>()
   #waiting: Told[] = []
+
+  /** `home` tells the ifindex of the port that an endpoint is at, 0 for none. */
+  constructor(home: (endpoint: { net: number; mac: string }) => number) {
+    this.#home = home
+  }
 
   /** Notes the names of devices, which are asked for when the devices have gone, too. Until the first time, claims wait. */
   note(ports: Iterable<{ ifindex: number; name: string }>): void {
@@ -81,7 +89,9 @@ export class Claims {
     this.#waiting = []
     const nameOf = (ifindex: number) => this.#names.get(ifindex) ?? ''
     for (const { net, mac, ifindex, from } of waiting) {
-      const claim = { net, mac, port: nameOf(ifindex), from: from === undefined ? undefined : nameOf(from) }
+      const port = nameOf(ifindex)
+      const now = () => (this.#home({ net, mac }) === ifindex ? nameOf(ifindex) : undefined)
+      const claim = { net, mac, port, from: from === undefined ? undefined : nameOf(from), now }
       for (const listener of this.#listeners) listener(claim)
     }
   }

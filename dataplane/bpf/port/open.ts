@@ -112,7 +112,7 @@ export async function openPorts(options: PortOptions): Promise<OpenPorts> {
   const slots = new SlotTable(maps.slots)
   const bindings = new Bindings(maps.byMac, slots)
   const named = new Named()
-  const claims = new Claims()
+  const claims = new Claims((endpoint) => bindings.home(endpoint))
   const { attaching } = options
   const set = maps.programs.info.id
   const guard: Guard = new Guard({

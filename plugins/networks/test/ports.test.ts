@@ -72,9 +72,9 @@ t.test('the first device is kept by name while the setting is sticky, until the 
   const area = await networks(t, { config: { endpoint_ports: 'sticky' } })
   const network = await area.create()
   const one = await area.attach(network)
-  const claim = (port: string, from?: string, at = NOW) =>
+  const claim = (port: string, from?: string, at = NOW, now: string | undefined = port) =>
     area.agent.pipeline.mutate('networks', system('test'), (tx) =>
-      noteClaims(tx, [{ net: 1, mac: one.mac, port, from, at }], true),
+      noteClaims(tx, [{ net: 1, mac: one.mac, port, from, at, now: () => now }], true),
     )
   const shown = async () => (await area.endpoints(network, `?mac=${one.mac}`))[0]
   await claim('')
@@ -82,14 +82,17 @@ t.test('the first device is kept by name while the setting is sticky, until the 
   const other = await area.create({ name: 'other', cidr: '10.1.0.0/24' })
   await area.attach(other, { port: 'tap9' })
   await claim('tap9')
+  await area.agent.pipeline.mutate('networks', system('test'), (tx) =>
+    noteClaims(tx, [{ net: 1, mac: one.mac, port: 'tap3', from: undefined, at: NOW, now: () => undefined }], true),
+  )
   t.equal(
     (await shown())?.kept_port,
     undefined,
-    'nor one without name, nor of before the attach, nor of another network',
+    'nor one without name, nor of before the attach, nor of another network, nor one that holds no more',
   )
   area.events()
-  await claim('tap1')
-  t.match(await shown(), { kept_port: 'tap1' })
+  await claim('tap8', undefined, NOW, 'tap1')
+  t.match(await shown(), { kept_port: 'tap1' }, 'by the name that it has when it is stored')
   t.match(area.events(), [{ type: 'endpoint.updated', data: { kept_port: 'tap1' } }])
   t.equal(asked(area, one), 'tap1')
   await claim('tap2')
@@ -109,7 +112,7 @@ t.test('a move is told, with both ports', async (t) => {
   const { id, mac, ip } = await area.attach(network)
   area.events()
   await area.agent.pipeline.mutate('networks', system('test'), (tx) =>
-    noteClaims(tx, [{ net: 1, mac, port: 'tap2', from: 'tap1', at: NOW }], false),
+    noteClaims(tx, [{ net: 1, mac, port: 'tap2', from: 'tap1', at: NOW, now: () => 'tap2' }], false),
   )
   const data = { mac, ip, network_id: network.id, endpoint_id: id, old_port: 'tap1', new_port: 'tap2' }
   t.same(area.events(), [{ type: 'endpoint.moved', resource: `${P}/networks/${network.id}/endpoints/${id}`, data }])
