@@ -12,6 +12,7 @@ export type Lines = (path: string) => AsyncGenerator<string, void, undefined>
 export function openLines(socketPath: string, interrupted: () => AbortSignal, patienceMs = PATIENCE_MS): Lines {
   return async function* lines(path) {
     const signal = interrupted()
+    if (signal.aborted) return
     const response = await send(socketPath, patienceMs, 'GET', path)
     // From here on the clock is that of `chunks`.
     response.setTimeout(0)

@@ -21,10 +21,15 @@ export async function main(): Promise<void> {
   const places = placesFrom(process.env)
   const socket = controlSocket(places)
   const progress = progressOn(process.stderr)
+  let interruption: AbortController | undefined
+  /** Until the first call Ctrl-C ends the process, as it does everywhere. */
   const interrupted = () => {
-    const controller = new AbortController()
-    process.once('SIGINT', () => controller.abort())
-    return controller.signal
+    if (interruption === undefined) {
+      const controller = new AbortController()
+      process.once('SIGINT', () => controller.abort())
+      interruption = controller
+    }
+    return interruption.signal
   }
 
   // Not process.exit(): what is still on its way into a pipe would be lost.

@@ -50,7 +50,8 @@ export async function mountControl(root: FastifyInstance, agent: Agent, areas: r
     await root.register(
       async (app) => {
         app.addHook('onRequest', (_request, _reply, done) => {
-          done(agent.states.reasonOff(name) === undefined ? undefined : notAvailable(name))
+          const reason = agent.states.reasonOff(name)
+          done(reason === undefined ? undefined : notAvailable(name, reason))
         })
         app.addHook('onRoute', (route) => {
           route.config = { ...route.config, frozen: true }

@@ -77,7 +77,7 @@ t.test('events-06 a tail shows what happens meanwhile, what is asked for, and fr
   if (!requireRoot(t)) return
   const { running, add, call, kill } = await agent(t)
 
-  const all = tail(t, running, '--json', '--areas', 'firewall')
+  const all = tail(t, running, '--json', '--areas', 'firewall', '--wait', '0')
   const hello = JSON.parse(await all.line())
   t.match(hello, { v: 1, type: 'stream.hello', data: { oldest: Number, latest: Number } })
   const rules = tail(t, running, '--types', 'rule.*', '--since', '0')
@@ -115,10 +115,10 @@ t.test('events-06 a tail shows what happens meanwhile, what is asked for, and fr
 t.test('events-06 the agent stops at once though there are tails, and they end with 3', async (t) => {
   if (!requireRoot(t)) return
   const { running, add, kill, restart } = await agent(t)
-  const people = tail(t, running, '--areas', 'firewall')
-  const machine = tail(t, running, '--areas', 'firewall', '--json')
+  const people = tail(t, running, '--areas', 'firewall', '--wait', '0')
+  const machine = tail(t, running, '--areas', 'firewall', '--json', '--wait', '0')
   const { latest } = JSON.parse(await machine.line()).data
-  const replayed = tail(t, running, '--areas', 'firewall', '--since', String(latest))
+  const replayed = tail(t, running, '--areas', 'firewall', '--since', String(latest), '--wait', '0')
   await add()
   const { id } = JSON.parse(await machine.line())
   t.same(ids([await replayed.line()]), [id])
@@ -180,9 +180,37 @@ const HELLO = '{"v":1,"type":"stream.hello","data":{"stream":"s","oldest":1,"lat
 const eventLine = (id: number) =>
   `{"v":1,"id":${id},"time":"T","type":"a.b","resource":"/r","actor":{"kind":"cli","label":"root"},"data":"\u00e9"}\n`
 
+t.test(
+  'events-06 a tail goes on by itself over restarts and kills of the agent, and misses and repeats nothing',
+  async (t) => {
+    if (!requireRoot(t)) return
+    const { running, add, kill, restart } = await agent(t)
+    const machine = tail(t, running, '--areas', 'firewall', '--json')
+    const toldPeople = tail(t, running, '--areas', 'firewall', '--since', '0', '--count', '6').end()
+    await machine.line()
+    for (const signal of ['SIGTERM', 'SIGKILL', 'SIGTERM'] as const) {
+      await add()
+      await kill(signal)
+      await restart()
+      await add()
+    }
+    const seen: number[] = []
+    while (seen.length < 6) {
+      const frame = JSON.parse(await machine.line())
+      if ('id' in frame) seen.push(Number(/rules\/(\d+)/.exec(frame.resource)?.[1]))
+    }
+    t.same(seen, range(1, 6))
+    machine.child.kill('SIGINT')
+    t.match(await machine.end(), { code: 0, err: '' })
+    const told = await toldPeople
+    t.match(told, { code: 0, lines: { length: 6 } })
+    t.equal(told.err.match(/; waiting for it\n/g)?.length, 3, told.err)
+  },
+)
+
 t.test('what a tail makes of the lines that come', async (t) => {
   const run = async (chunks: readonly string[], then: 'end' | 'destroy' | 'wait', line = 'events tail', ms?: number) =>
-    ctlFor(verbs, (await sending(t, chunks, then)).socket, ms)(line)
+    ctlFor(verbs, (await sending(t, chunks, then)).socket, ms)(`${line} --wait 0`)
 
   const text = `${HELLO}\n${eventLine(8)}\n\n${eventLine(9)}`
   const out = 'T  8  a.b  /r  cli root\nT  9  a.b  /r  cli root\n'
