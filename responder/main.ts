@@ -75,7 +75,8 @@ const say = (message: object) => {
 // A mistake in one packet's handling must not silence all: it is told, and the next packet is answered.
 process.on('uncaughtException', problem)
 process.on('unhandledRejection', problem)
-for (const signal of ['SIGINT', 'SIGHUP', 'SIGPIPE'] as const) process.on(signal, () => {})
+// Upon SIGUSR1 Node would start its debugger, for which the filter leaves it nothing: the process would end.
+for (const signal of ['SIGINT', 'SIGHUP', 'SIGPIPE', 'SIGUSR1'] as const) process.on(signal, () => {})
 
 const [, , where = '', what] = process.argv
 main(where, what === TRIAL).then(

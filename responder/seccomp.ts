@@ -77,11 +77,14 @@ const checkedRules = (pid: number): Rule[] => [
       [
         { arg: 0, oneOf: [AF_INET, AF_INET6] },
         { arg: 1, mask: SOCK_TYPE, oneOf: [SOCK_STREAM, SOCK_DGRAM] },
+        // TCP and UDP. By a number one would get others, of modules that the kernel loads for it: MPTCP, SCTP, UDP-Lite, L2TP.
+        { arg: 2, oneOf: [0] },
       ],
       // libc asks for the index of a device over such a one.
       [
         { arg: 0, oneOf: [AF_UNIX] },
         { arg: 1, mask: SOCK_TYPE, oneOf: [SOCK_DGRAM] },
+        { arg: 2, oneOf: [0] },
       ],
     ],
   },

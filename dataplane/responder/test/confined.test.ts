@@ -45,3 +45,22 @@ t.test('it runs under an account of its own, and no thread can do more than it n
   t.not(kill.status, 0, 'a process of nobody may not stop it')
   t.equal((await driver.observe([])).length, 1)
 })
+
+t.test(
+  'signals by which root asks other programs for something neither end it nor start a debugger in it',
+  async (t) => {
+    const path = join(scratch(t), 'responder.sock')
+    t.teardown(() => endResponder(path))
+    const lost: unknown[] = []
+    const driver = await openResponder({ path, onProblem() {}, onLoss: () => void lost.push('lost') })
+    t.teardown(() => driver.close())
+    await driver.apply([{ after: zone }])
+    const pid = driver.pid() ?? 0
+    const threads = readdirSync(`/proc/${pid}/task`).length
+    for (const signal of ['SIGHUP', 'SIGINT', 'SIGPIPE', 'SIGUSR1'] as const) {
+      process.kill(pid, signal)
+      t.equal((await driver.observe([])).length, 1, signal)
+    }
+    t.same([driver.pid(), readdirSync(`/proc/${pid}/task`).length, lost], [pid, threads, []])
+  },
+)
