@@ -148,6 +148,15 @@ t.test('what is sent and what is answered stands in the document as it is valida
   t.notOk(paths[`${P}/lamps/{id}`]?.put?.responses[200]?.headers?.['X-Ignored-Fields'], 'a strict one ignores nothing')
 })
 
+t.test('ids beyond 32 bits are told as int64, and a 503 by its field', async (t) => {
+  const { call } = await openAgent(t, { only: ['node', 'ipam'] })
+  const { paths, components } = (await servedDocuments(call)).openapi
+  t.match(paths[`${P}/ipam/pools`]?.post?.responses[201]?.content?.['application/json']?.schema, {
+    properties: { pool: { properties: { id: { type: 'integer', format: 'int64' } } } },
+  })
+  t.match(components.responses?.NotAvailable?.headers, { 'Stratum-Reason': {}, 'X-Request-Id': {} })
+})
+
 t.test('node-05 what the agent answers is what the document says, refusals included', async (t) => {
   const { agent, call } = await openAgent(t, { config: { max_rules: '3' } })
   const documents = await servedDocuments(call)
