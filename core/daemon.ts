@@ -54,6 +54,8 @@ export async function main(brought: () => void): Promise<void> {
   }
   const allowed = allowedFrom(environment)
   const log = openLog('info')
+  // Node would open its debugger on loopback, by which every user of the node could run programs as root.
+  process.on('SIGUSR1', (signal) => log.warn({ signal }, 'ignored: no debugger is opened'))
   const manager = serviceManager(environment, (error) => log.warn({ err: error }, 'systemd cannot be told'))
   mkdirSync(places.runDir, { recursive: true, mode: 0o755 })
   const first = values.quickstart ? quickstart.prepare(places) : undefined

@@ -53,6 +53,8 @@ function serve(): void {
   process.on('disconnect', () => process.exit(0))
   // The parent decides when to stop: a Ctrl-C on the terminal must not end a transaction half heard.
   process.on('SIGINT', () => {})
+  // Nor does it open a debugger, see core/daemon.ts.
+  process.on('SIGUSR1', () => {})
   answer({ id: 0, ok: true, text: '' })
 }
 
