@@ -46,7 +46,11 @@ t.test('flow-01 flow-03 flow-04 state-14 real traffic is a flow, to the byte, al
   t.same(numbers(sent ?? {}), { packets_in: 0, bytes_in: 0, ...out })
   await datagrams(b, A, 4000, 100, 50)
   const [both] = await flows(node, '?protocol=udp&port=4000')
-  t.match(both, { ...one, id: sent?.id, start_time: sent?.start_time, state: 'active' }, 'the answers are of the same flow')
+  t.match(
+    both,
+    { ...one, id: sent?.id, start_time: sent?.start_time, state: 'active' },
+    'the answers are of the same flow',
+  )
   t.same(numbers(both ?? {}), { packets_in: 50, bytes_in: 50 * (100 + UDP_HEADERS), ...out })
   t.ok(Math.abs(Date.parse(both?.last_seen ?? '') - Date.now()) < 60_000, 'it was seen just now')
 
