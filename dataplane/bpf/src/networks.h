@@ -193,18 +193,14 @@ static __always_inline int move(struct __sk_buff *skb, struct endpoint *row, con
 /*
  * The agent unbinds first, then closes the port unless somebody is there, then looks once more. So whoever has claimed the
  * port or become at home there says so, claims it once more, and then asks whether he is bound still: whichever of the two
- * comes last sees what the other did. 0 or the reason.
+ * comes last sees what the other did. 0 or the reason. Not static: the verifier of Linux 6.1 then proves it once and not for
+ * each way that leads here, which would be too many for it.
  */
-static __noinline __u32 settle(__u32 ifindex, const struct sender *s, __u64 mac, int open)
+__noinline __u32 settle(__u32 ifindex, __u32 net, __u32 slot, __u64 mac, __u32 open)
 {
 	__u64 here, *home, *truth;
 	struct endpoint *row;
-	__u32 net, slot;
 
-	if (!s)
-		return STRATUM_DROP_STALE;
-	net = s->net;
-	slot = s->slot;
 	home = slot_word(slot, STRATUM_SLOT_HOME);
 	truth = slot_word(slot, STRATUM_SLOT_TRUTH);
 	if (!home || !truth)
@@ -261,7 +257,7 @@ static __always_inline __u32 judge_bound(struct __sk_buff *skb, const struct fra
 			unclaim(ifindex, s->net);
 		return STRATUM_DROP_HOME;
 	}
-	return open || found.home != ifindex ? settle(ifindex, s, f->source, open) : 0;
+	return open || found.home != ifindex ? settle(ifindex, s->net, s->slot, f->source, open) : 0;
 }
 
 /* 0 or the reason against a frame that comes in by a port of net `s->net`, 0 for an open one. */
