@@ -1,7 +1,7 @@
 /**
  * The lock behind the programs, in nft's family `bridge`: a frame passes over br-work only from and to guarded ports. So a
  * device that somebody puts into it carries nothing until both its programs stand, however long that takes, and also while
- * no agent runs. No frame of another bridge is ever dropped.
+ * no agent runs, and one that loses its program says nothing from then on. No frame of another bridge is ever dropped.
  *
  * Which bridge a port is on the kernel tells by `ibrname` and `obrname` (CONFIG_NFT_BRIDGE_META). Without them what is stamped
  * leaves by guarded ports only, and the ports that are known not to be guarded are shut one by one: what joins br-work
@@ -33,12 +33,14 @@ interface Wording {
   namesShut: boolean
 }
 
+/** What came in by a guarded port without meeting its program, which somebody has taken off, goes nowhere. */
+const UNSTAMPED = `meta mark & ${STAMP_MASK} != ${STAMP} iif . iifname @guarded drop`
 const BRIDGE_RULES = {
-  prerouting: [`meta ibrname "${WORK_BRIDGE}" iif . iifname != @guarded drop`],
+  prerouting: [`meta ibrname "${WORK_BRIDGE}" iif . iifname != @guarded drop`, UNSTAMPED],
   forward: [`meta obrname "${WORK_BRIDGE}" oif . oifname != @guarded drop`],
   output: [`meta obrname "${WORK_BRIDGE}" oif . oifname != @guarded drop`],
 } as const
-const BY_BRIDGE: Wording = { marker: 'gate_4', rules: () => BRIDGE_RULES, namesShut: false }
+const BY_BRIDGE: Wording = { marker: 'gate_5', rules: () => BRIDGE_RULES, namesShut: false }
 
 const STAMPED = `meta mark & ${STAMP_MASK} == ${STAMP} oif . oifname != @guarded drop`
 /**
@@ -46,12 +48,12 @@ const STAMPED = `meta mark & ${STAMP_MASK} == ${STAMP} oif . oifname != @guarded
  * transaction that puts the first one into the set: no port is shut by name alone.
  */
 const BY_PORT: Wording = {
-  marker: 'gate_4p',
+  marker: 'gate_5p',
   rules: ({ shut }) =>
     shut.size === 0
-      ? { forward: [STAMPED], output: [STAMPED] }
+      ? { prerouting: [UNSTAMPED], forward: [STAMPED], output: [STAMPED] }
       : {
-          prerouting: ['iif @shut drop'],
+          prerouting: ['iif @shut drop', UNSTAMPED],
           forward: [STAMPED, 'oif @shut drop'],
           output: [STAMPED, 'oif @shut drop'],
         },
