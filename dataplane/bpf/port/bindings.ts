@@ -60,6 +60,12 @@ export class Bindings {
     return this.#slots.vacant(ports, this.#pool.end)
   }
 
+  /** Keys of the bindings that are at one of these ports. */
+  *at(ifindexes: ReadonlySet<number>): Generator<string> {
+    if (ifindexes.size === 0) return
+    for (const [key, slot] of this.#slotOf) if (ifindexes.has(this.#slots.homeIndex(slot))) yield key
+  }
+
   /** ifindexes of the ports at which MACs are, as far as they were seen. */
   async homes(): Promise<Set<number>> {
     return new Set((await this.#rows.lookupBatch()).flatMap(([, { home }]) => (home === 0 ? [] : [home])))

@@ -12,6 +12,7 @@ import type { Binding, PortEntry, PortKind, Stray, TenantNet } from './entries.t
 import type { Guard } from './guard.ts'
 import { carriesNothing } from './guarded.ts'
 import { type Named, names } from './named.ts'
+import { damaged, inTurn, whole } from './passages.ts'
 import { type Surroundings, type Tables, type Wishes, wishesOf } from './tables.ts'
 
 /** The area that renders each kind; a kind that no loaded area renders is left alone. */
@@ -25,7 +26,7 @@ export interface PortParts {
   owners: KindOwners
   /** Pays the debt of a tenant's bucket, which is one at the rate of before, or of another tenant. */
   refill(bucket: number): void
-  /** A binding whose port is neither declared nor known: somebody should ask where its MAC is. */
+  /** A binding whose port is not declared, and is not known or has come back: somebody should ask where its MAC is. */
   missing(binding: Binding): void
   /** The device at which a binding is that shall keep the first one: it is not known by name yet. */
   kept(binding: Binding, ifindex: number): void
@@ -251,6 +252,11 @@ export function portDriver(parts: PortParts): PortDriver {
       if (entry !== undefined && (entry.kind !== 'binding' || bindings.has(key))) put(entry)
     }
     reopen()
+    // A port that comes back is open: somebody else may be behind it by now. Who is there still, answers.
+    for (const key of bindings.at(new Set(changed.flatMap((name) => guard.port(name) ?? [])))) {
+      const entry = held.get(key)
+      if (entry?.kind === 'binding' && entry.port === undefined) missing(entry)
+    }
   }
 
   return {
@@ -291,20 +297,3 @@ const sameLimit = (one: TenantNet, other: PortEntry | undefined): boolean =>
   other?.kind === 'tenant_net' && other.bucket === one.bucket && other.rate === one.rate
 
 const isPort = (entry: Entry): entry is PortEntry => KINDS.some((kind) => kind === entry.kind)
-
-/** What its tenant may not, a net may at no instant: that comes before all else of the net, and goes after it. */
-function inTurn(diff: readonly Passage[]): Passage[] {
-  const turn = ({ before, after }: Passage) =>
-    after?.kind === 'tenant_net' ? 0 : before?.kind === 'tenant_net' ? 2 : 1
-  return [0, 1, 2].flatMap((one) => diff.filter((passage) => turn(passage) === one))
-}
-
-const damaged = (entry: PortEntry): PortEntry =>
-  entry.kind === 'uplink' || entry.kind === 'overlay' || entry.kind === 'stray' ? entry : { ...entry, damaged: true }
-
-/** An entry as it shall be, when the undoing of a repair asks for the damaged one. */
-function whole(entry: PortEntry): PortEntry {
-  if (!('damaged' in entry)) return entry
-  const { damaged: _, ...rest } = entry
-  return rest
-}

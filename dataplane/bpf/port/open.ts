@@ -131,7 +131,7 @@ export async function openPorts(options: PortOptions): Promise<OpenPorts> {
   })
   const deaf = attaching.onChange((ifindex) => guard.doubt(ifindex))
   const search = openSearch({
-    found: (binding) => bindings.home(binding) !== 0 || !bindings.has(binding.key),
+    found: (binding) => !bindings.has(binding.key) || table.net(bindings.home(binding)) === binding.net,
     openPorts: () => guard.list().filter(({ ifindex, role }) => role === 'workload' && table.net(ifindex) === 0),
     onProblem: options.onProblem,
   })

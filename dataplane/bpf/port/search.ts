@@ -34,7 +34,7 @@ const MACS_A_TICK = 128
 const FRAMES_A_TICK = PORT_ROWS
 
 export interface SearchParts {
-  /** Whether the MAC was seen, or is no longer bound. */
+  /** Whether the MAC is at a port of its network, or is no longer bound. */
   found(binding: Binding): boolean
   /** Guarded ports that are nobody's. */
   openPorts(): { ifindex: number }[]

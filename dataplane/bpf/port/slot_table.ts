@@ -64,11 +64,16 @@ export class SlotTable {
     this.#words.exchange(at(slot, SLOT_HOME), before, homeAt(net, ifindex))
   }
 
+  /** ifindex of the port that who is bound is at, 0 for none. */
+  homeIndex(slot: number): number {
+    return this.#words.low(at(slot, SLOT_HOME))
+  }
+
   /** Of `ports`, net by ifindex, those at which nobody of their net is bound, by the slots below `end`. */
   vacant(ports: Iterable<readonly [ifindex: number, net: number]>, end: number): Map<number, number> {
     const left = new Map(ports)
     for (let slot = 0; slot < end && left.size > 0; slot++) {
-      const ifindex = this.#words.low(at(slot, SLOT_HOME))
+      const ifindex = this.homeIndex(slot)
       const net = ifindex === 0 ? undefined : left.get(ifindex)
       if (net === undefined || this.home(slot) !== homeAt(net, ifindex)) continue
       if (this.#words.get(at(slot, SLOT_TRUTH)) !== 0n) left.delete(ifindex)
