@@ -12,6 +12,7 @@ import { fingerprint256, type Own, readShown, type Shown } from './authority.ts'
 import { fingerprintOf } from './certificates.ts'
 import { NODE_ID } from './etcd/child.ts'
 import { type Compare, type KeyValue, type Op, put } from './etcd/words.ts'
+import { deafLeader, WITHDRAWN, whyDeaf } from './hearing.ts'
 import { META, trustKey } from './keys.ts'
 import { openLife } from './life.ts'
 import * as membership from './membership.ts'
@@ -68,12 +69,20 @@ export interface Engine {
   admit(node: string, address: string): Promise<void>
   /** Admits the node, and has the members trust its authority. @throws ApiError 400 | 409 | 503 */
   certify(node: string, address: string, shown: Shown): Promise<Admission>
+  /** Whether a node that was admitted can still come. @throws ApiError 409 */
+  mayCome(node: string): Promise<void>
   /**
    * Makes this node a member. Afterwards it has the rows of the cluster. When it fails the node is in no cluster, as before: `withdraw`
    * asks a member to admit it no longer, and resolves to true when it is admitted no longer. If nobody can be asked by then, it goes on entering.
+   * `mayCome` asks a member whether it can come at all; a rejection with an ApiError 409 ends the attempt.
    * @throws ApiError 409 when it has replicated rows that the cluster has not, or an area is off that replicates some
    */
-  enter(admission: Admission, own: Own, withdraw: () => Promise<unknown>): Promise<void>
+  enter(
+    admission: Admission,
+    own: Own,
+    withdraw: () => Promise<unknown>,
+    mayCome?: () => Promise<unknown>,
+  ): Promise<void>
   /** Removes another member; when none is left, this node is in no cluster any more. @throws ApiError 404 | 409 | 503 */
   expel(node: string): Promise<void>
   /** A member says that this node was removed: it goes on by itself, with all rows as they are. */
@@ -116,6 +125,8 @@ export type EngineContext = Pick<
 
 /** For the members to trust a node that comes: each starts its etcd anew, one after the other. */
 const TRUST_MS = 30_000
+/** An agent that was only busy says by then that it is there. */
+const HEARD_MS = 3000
 const local = { local: true }
 const recordOf = ({ key, value, modRevision }: KeyValue): EtcdRecord => ({ key, value, revision: modRevision })
 const { rethrow, unavailable } = membership
@@ -158,6 +169,17 @@ export function openEngine(context: EngineContext, options: EngineOptions): Engi
     for (const end = performance.now() + TRUST_MS; !isTrustedNow() && performance.now() < end; ) await delay(100)
   }
 
+  /** @throws ApiError 409 when a node of this authority would hear nothing of the cluster */
+  async function untilHeard(authority: string): Promise<void> {
+    for (const end = performance.now() + HEARD_MS; ; await delay(100)) {
+      await watching.look()
+      const now = watching.standing()
+      const deaf = now && deafLeader(now, authority)
+      if (deaf === undefined) return
+      if (performance.now() > end) throw conflict('LEADER_AWAY', whyDeaf(deaf))
+    }
+  }
+
   /** Waits while etcd is started anew, and asks again when that has begun meanwhile. */
   async function read<T>(ask: () => Promise<T>): Promise<T> {
     await life.anew()
@@ -192,11 +214,19 @@ export function openEngine(context: EngineContext, options: EngineOptions): Engi
     },
     async certify(node, address, shown) {
       mustBeNode(node)
-      const admission = await next(async () => admitKnown(node, address, readShown(shown)))
+      const read = readShown(shown)
+      await untilHeard(read.authority)
+      const admission = await next(async () => admitKnown(node, address, read))
       await watching.look()
       await noteAdmitted(context, node, address)
       await untilTrusted(node)
       return admission
+    },
+    async mayCome(node) {
+      await watching.look()
+      const known = watching.standing()?.members.find(({ id }) => id === node)
+      if (known === undefined) throw conflict('WITHDRAWN', WITHDRAWN)
+      if (known.trust !== undefined) await untilHeard(known.trust.authority)
     },
     enter: life.enter,
     async expel(node) {

@@ -2,9 +2,8 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { ApiError, conflict } from '../../core/errors.ts'
 import { system } from '../../core/state/events.ts'
-import type { Own } from './authority.ts'
 import { toldOf } from './desired.ts'
-import type { Admission } from './engine.ts'
+import type { Engine } from './engine.ts'
 import type { EtcdExit } from './etcd/child.ts'
 import { type Session, untilAnswers } from './etcd/session.ts'
 import { META } from './keys.ts'
@@ -18,6 +17,8 @@ import * as tables from './tables.ts'
 const { asUnavailable, unavailable } = membership
 /** A new member catches up meanwhile and is made a voter. */
 const ENTER_MS = 120_000
+/** How often the members are asked meanwhile whether they can take it in. */
+const ASK_MS = 2000
 /** Of one look whether it has, while nobody waits for it. */
 const LOOK_MS = 5000
 const [FIRST_PAUSE_MS, LONGEST_PAUSE_MS] = [1000, 60_000]
@@ -29,8 +30,14 @@ const wasUntold = ({ code, said }: EtcdExit) => code !== 0 && UNTOLD.test(said)
 const COUNTED_ON =
   'the members may count on this node by now and cannot be reached; if they are gone for good: stratumctl cluster recover'
 
+interface Wait {
+  ms: number
+  signal: AbortSignal
+}
+
 export interface Entering {
-  enter(admission: Admission, own: Own, withdraw: () => Promise<unknown>): Promise<void>
+  /** See `Engine.enter`. */
+  enter: Engine['enter']
   /** Goes on with what was begun until this node is a member or has nothing to do with the cluster any more. Never rejects. */
   goOn(session: Session, me: tables.Self): Promise<void>
   /** Out of what was begun. @throws ApiError 503 */
@@ -41,7 +48,7 @@ export function openEntering(steps: Steps): Entering {
   const { context, options, files, running, closing, identity, place, next } = steps
   const { replica } = running
 
-  async function enter(admission: Admission, own: Own, withdraw: () => Promise<unknown>): Promise<void> {
+  const enter: Engine['enter'] = async (admission, own, withdraw, mayCome = async () => {}) => {
     if (identity()) throw conflict('IN_CLUSTER', 'this node is in a cluster already: leave it first')
     steps.mustBeAble()
     await steps.wipe()
@@ -55,9 +62,11 @@ export function openEntering(steps: Steps): Entering {
     try {
       await steps.change((tx) => tx.insert(tables.self).values(me).run())
       const session = await running.run(me, 'existing')
-      await caughtUp(session, revision, ENTER_MS)
-      await replica.judge(session.etcd)
-      await promoted(session, ENTER_MS)
+      await unlessRefused(mayCome, async (signal) => {
+        await caughtUp(session, revision, { ms: ENTER_MS, signal })
+        await replica.judge(session.etcd)
+        await promoted(session, { ms: ENTER_MS, signal })
+      })
       await load(session, me)
     } catch (error) {
       await takeBack(me, withdraw)
@@ -65,21 +74,38 @@ export function openEntering(steps: Steps): Entering {
     }
   }
 
+  /** Whether the members can take this node in may change while it waits for them. */
+  async function unlessRefused(mayCome: () => Promise<unknown>, work: (signal: AbortSignal) => Promise<void>) {
+    const over = new AbortController()
+    const { signal } = over
+    const ask = async () => {
+      for (; !signal.aborted; await delay(ASK_MS, undefined, { signal }).catch(() => {})) {
+        await mayCome().catch((error: unknown) => {
+          if (error instanceof ApiError && error.status === 409) over.abort(error)
+        })
+      }
+    }
+    void ask()
+    return work(AbortSignal.any([closing, signal])).finally(() => over.abort())
+  }
+
   /** While it does not vote it has at least what the cluster had when it was admitted. */
-  const caughtUp = (session: Session, admitted: number, ms: number) =>
-    answered(session, ms, async ({ etcd }) => {
+  const caughtUp = (session: Session, admitted: number, how: Wait) =>
+    answered(session, how, async ({ etcd }) => {
       const { kvs, revision } = await etcd.range(META.imported, { local: true, ms: 500 })
       if (kvs.length === 0 || revision < admitted) throw new Error('it has not caught up')
     })
   /** The leader makes it a voter then. */
-  const promoted = (session: Session, ms: number) =>
-    answered(session, ms, ({ etcd }) => etcd.get(META.imported, { ms: 500 }))
+  const promoted = (session: Session, how: Wait) =>
+    answered(session, how, ({ etcd }) => etcd.get(META.imported, { ms: 500 }))
 
-  async function answered(session: Session, ms: number, probe: (session: Session) => Promise<unknown>): Promise<void> {
+  async function answered(session: Session, { ms, signal }: Wait, probe: (session: Session) => Promise<unknown>) {
     try {
-      await untilAnswers(session, () => probe(session), ms, closing, wasUntold)
+      await untilAnswers(session, () => probe(session), ms, signal, wasUntold)
     } catch (error) {
-      throw unavailable(`this node was not taken in: ${(error as Error).message}`, error)
+      if (error instanceof ApiError) throw error
+      const open = `TCP port ${options.peerPort} must be open both ways between this node and each member`
+      throw unavailable(`this node was not taken in; ${open}; ${(error as Error).message}`, error)
     }
   }
 
@@ -133,7 +159,7 @@ export function openEntering(steps: Steps): Entering {
     const isOver = () => closing.aborted || running.session() !== session || identity()?.mode !== 'joining'
     for (let pause = FIRST_PAUSE_MS; !isOver(); pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
       try {
-        await promoted(session, LOOK_MS)
+        await promoted(session, { ms: LOOK_MS, signal: closing })
         await next(async () => void (isOver() || (await load(session, me))))
       } catch (error) {
         if (isOver()) return

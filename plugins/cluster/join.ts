@@ -14,7 +14,9 @@ import type { Cluster } from './cluster.ts'
 import { type Code, giveBack, placeText, readCode, revokeCodesOf, revokeGood, splitPlace, useCode } from './codes.ts'
 import { type Admission, NODE_ID } from './engine.ts'
 import { sayFarewell } from './farewell.ts'
+import { WITHDRAWN } from './hearing.ts'
 import { NOT_COME_YET, unavailable } from './membership.ts'
+import { ENTRY } from './mesh/door.ts'
 import { followCodes } from './newcomers.ts'
 import type { JoinCode } from './schemas.ts'
 
@@ -23,6 +25,8 @@ const CONNECT_MS = 5000
 const ADMIT_MS = 90_000
 /** How long a member that answers 503 is asked again, and how often: each member's etcd starts anew once. */
 const [BUSY_MS, AGAIN_MS] = [60_000, 500]
+/** The member waits some seconds for a leader that may be only busy. */
+const ENTRY_MS = 10_000
 /** It may have to wait until etcd finds its cluster healthy. */
 const WITHDRAW_MS = 30_000
 const ANSWER_LIMIT = 65_536
@@ -116,10 +120,16 @@ export async function joinByCode(cluster: Cluster, text: string): Promise<Code> 
   const { place, admission } = await admittedBySomeone(code, asked)
   const trust = { ca: admission.authorities.join(''), cert: made.certificate, key: made.key, from: address }
   // Otherwise the members would wait for this node for an hour.
-  await engine.enter(admission, made, async () => {
+  const withdraw = async () => {
     const answer = await post(place, '/withdraw', {}, trust, WITHDRAW_MS)
     return 'removed' in answer && answer.removed === true
-  })
+  }
+  // A member of an earlier version does not know the path, which is as good as no answer.
+  const mayCome = () =>
+    post(place, ENTRY, {}, trust, ENTRY_MS).catch((error: ApiError) => {
+      throw error.status === 403 ? conflict('WITHDRAWN', WITHDRAWN) : error
+    })
+  await engine.enter(admission, made, withdraw, mayCome)
   return code
 }
 

@@ -3,9 +3,8 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Db, Mutation } from '../../core/area.ts'
 import { conflict } from '../../core/errors.ts'
 import { system } from '../../core/state/events.ts'
-import type { Own } from './authority.ts'
-import type { Admission, EngineContext, EngineOptions } from './engine.ts'
-import { openEntering } from './entering.ts'
+import type { EngineContext, EngineOptions } from './engine.ts'
+import { type Entering, openEntering } from './entering.ts'
 import { endLeft, whyNoEtcd } from './etcd/child.ts'
 import type { Etcd } from './etcd/client.ts'
 import { type Session, untilAnswers } from './etcd/session.ts'
@@ -61,7 +60,7 @@ export interface Life {
   next<T>(work: () => Promise<T>): Promise<T>
   start(): Promise<void>
   found(): Promise<void>
-  enter(admission: Admission, own: Own, withdraw: () => Promise<unknown>): Promise<void>
+  enter: Entering['enter']
   dismissed(): Promise<void>
   quit(): Promise<void>
   recover(): Promise<void>
@@ -227,7 +226,7 @@ export function openLife(context: EngineContext, options: EngineOptions): Life {
     next,
     start: () => next(resume),
     found: () => next(founding.found),
-    enter: (admission, own, withdraw) => next(() => entering.enter(admission, own, withdraw)),
+    enter: (...by) => next(() => entering.enter(...by)),
     dismissed: () => next(async () => void (await takeRemoval())),
     quit: () => next(quit),
     recover: () => next(founding.recover),

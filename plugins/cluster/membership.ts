@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import { ApiError, conflict, notFound } from '../../core/errors.ts'
 import { peerUrl } from './etcd/child.ts'
-import { type Etcd, EtcdError } from './etcd/client.ts'
+import { type Etcd, EtcdError, isUncertain } from './etcd/client.ts'
 import { absent, type Member, put, remove, removeAll, unchanged } from './etcd/words.ts'
 import { noteFarewell } from './farewell.ts'
 import { changeKey, keysAbout, keysTakenAlong, LIVE, MEMBERS, META, memberKey, partsOf } from './keys.ts'
@@ -178,7 +178,8 @@ export function expel(etcd: Etcd, { self, now }: Place, node: string): Promise<v
       await whileUnhealthy(() => etcd.removeMember(member.ID))
     }
     const farewell = noteFarewell(node, view.records.get(node) ?? {}, now())
-    await etcd.txn([], [...keysAbout(node).map(remove), ...farewell])
+    // Of one that led and did not hand over, the members elect another first.
+    await whileUnhealthy(() => etcd.txn([], [...keysAbout(node).map(remove), ...farewell]), isUncertain)
   })
 }
 

@@ -25,6 +25,8 @@ export interface Standing {
   /** Node id; '' while there is none. */
   leader: string
   isLeader: boolean
+  /** What falls to the leader falls to this node: it leads, or it is the first of those that are there while the leader's agent is away. */
+  acts: boolean
   /** All, this node included. */
   members: readonly Peer[]
   /** See `Known`. */
@@ -105,11 +107,14 @@ export function standingOf(self: string, cluster: string, view: View, seen: Read
   const { status, members, live } = view
   const led = hasLeader(status)
   const leader = led ? (members.find(({ raft }) => raft.ID === status.leader)?.id ?? '') : ''
+  const there = members.filter(({ id, raft }) => !raft.isLearner && (id === self || live.has(id))).map(({ id }) => id)
+  const acting = there.includes(leader) ? leader : there.sort()[0]
   return {
     cluster,
     writable: led && !status.isLearner,
     leader,
     isLeader: leader === self,
+    acts: led && acting === self,
     former: view.former,
     members: members
       .filter(({ id }) => id !== '')
@@ -137,5 +142,5 @@ export function standingFrom(self: string, cluster: string, address: string, row
   }))
   const own = { id: self, address, voter: true, online: true, lastSeen: undefined }
   const members = [own, ...others].sort((a, b) => (a.id < b.id ? -1 : 1))
-  return { cluster, writable: false, leader: '', isLeader: false, members }
+  return { cluster, writable: false, leader: '', isLeader: false, acts: false, members }
 }

@@ -1,4 +1,4 @@
-/** What falls to the leader now and then: to forget who never came, and codes that nobody asks about any more. */
+/** What falls to the leader now and then, or to who acts for it: to forget who never came, and codes that nobody asks about any more. */
 import type { Cluster } from './cluster.ts'
 import { forgetOld } from './codes.ts'
 import { absent, remove as dropped } from './engine.ts'
@@ -15,7 +15,7 @@ export type Tidied = Pick<Cluster, 'context' | 'engine'>
 export async function tidy({ engine, context }: Tidied): Promise<void> {
   const { log, now } = context
   const standing = engine.standing()
-  if (!standing?.isLeader || !standing.writable) return
+  if (!standing?.acts || !standing.writable) return
   await forgetOld(engine.records, now())
   for (const { key, value } of await engine.records.list(MEMBERS)) {
     const [id = ''] = partsOf(key, MEMBERS)

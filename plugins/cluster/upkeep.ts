@@ -116,6 +116,7 @@ export function startUpkeep(cluster: Cluster): Stop {
       members: () => engine.standing()?.members.filter(({ id }) => id !== engine.self) ?? [],
       join: (body) => admitByCode(cluster, body),
       withdraw,
+      mayCome: async (node) => ({ status: await engine.mayCome(node).then(() => 'admitted') }),
       dismissed,
       authorities: () => ({ authorities: certificatesIn(engine.tls()?.ca ?? '') }),
       problem: problem('a call by another node failed'),
@@ -155,7 +156,7 @@ export function startUpkeep(cluster: Cluster): Stop {
   })
   const farewells = setInterval(() => {
     const standing = engine.standing()
-    if (standing?.isLeader && standing.writable)
+    if (standing?.acts && standing.writable)
       void sayFarewell(cluster).catch(problem('a former member could not be told'))
   }, FAREWELL_MS).unref()
   const stopAsking = askWhomToTrust(cluster)

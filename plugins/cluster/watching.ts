@@ -1,6 +1,6 @@
 /**
- * Looks at the cluster once a second: tells how it stands, says that this node is there, and does what falls to the leader (learners
- * that have caught up become voters, leadership goes to who must have it).
+ * Looks at the cluster once a second: tells how it stands, says that this node is there, and does what falls to the leader, or to who acts
+ * for it (learners that have caught up become voters, leadership goes to who must have it).
  */
 import { system } from '../../core/state/events.ts'
 import type { EngineContext, EngineOptions } from './engine.ts'
@@ -76,7 +76,7 @@ export function openWatching(
     if (watched !== of) return
     const isHeld = holding && of.standing?.writable && !(view && hasLeader(view.status))
     if (!isHeld) take(of, view)
-    if (view && !isHeld && of.standing?.isLeader) await lead(of, view)
+    if (view && !isHeld && of.standing?.acts) await lead(of, view)
     const busy = isHeld || !of.standing?.writable || of.standing.members.some(({ voter }) => !voter)
     of.timer = setTimeout(() => void lookNow(of), busy ? Math.min(SOON_MS, pollMs) : pollMs)
     if (!of.keeping && performance.now() >= of.due) void keepUp(of, of.standing?.writable ? view?.status : undefined)

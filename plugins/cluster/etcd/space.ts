@@ -31,7 +31,8 @@ export function openSpace(etcd: Etcd, alone: (work: () => Promise<void>) => Prom
     async look(status) {
       const [size, used] = [Number(status.dbSize), Number(status.dbSizeInUse)]
       const [full, leads] = [isFull(status), status.leader === status.header.member_id]
-      if (full && leads) {
+      // Whoever finds it full: the leader's agent may be away.
+      if (full) {
         const upTo = Number(status.header.revision) - KEPT_REVISIONS
         // Refused when that was compacted before.
         if (upTo > 0) await etcd.compact(upTo).catch(() => {})

@@ -34,6 +34,8 @@ export interface DoorParts {
   join(body: unknown): Promise<object>
   /** The member whose certificate was shown was not able to enter. @throws ApiError */
   withdraw(node: string): Promise<object>
+  /** Whether the node whose certificate was shown can still come. @throws ApiError 409 */
+  mayCome(node: string): Promise<object>
   /** A member says that this node is one no more. */
   dismissed(): Promise<object>
   /** Whom this node trusts, for a member that was away. */
@@ -42,6 +44,8 @@ export interface DoorParts {
   problem(error: unknown): void
 }
 
+/** Asked by a node that was admitted and is not taken in yet. */
+export const ENTRY = '/entry'
 /** More than any request to join takes. */
 const BODY_LIMIT = 16_384
 
@@ -76,8 +80,10 @@ export function openDoor(parts: DoorParts): Promise<RestListener> {
     // Who is cut off from all others cannot know yet which keys are those of members.
     else if (method === 'POST' && url === FAREWELL && (member !== undefined || isBlind(socket, parts)))
       void answer(parts.dismissed())
-    else if (member === undefined) refuse(response, NOT_A_MEMBER)
+    else if (member === undefined)
+      refuse(response, url === ENTRY && isBlind(socket, parts) ? unavailable(UNHEARD) : NOT_A_MEMBER)
     else if (method === 'POST' && url === '/withdraw') void answer(parts.withdraw(member))
+    else if (method === 'POST' && url === ENTRY) void answer(parts.mayCome(member))
     else refuse(response, noSuchPath())
   }
   return elsewhere.listen(handle, { address, port, cert: chainOf(tls), key: tls.key, ca: tls.ca, knows })

@@ -71,7 +71,7 @@ t.test('the door passes calls for members alone', async (t) => {
     'of a member, and not of its key': await material('n1'),
   }
   for (const [who, trust] of Object.entries(strangers)) {
-    for (const path of [`/pass${P}/rules`, '/withdraw', '/', `${P}/rules`, '/join/x']) {
+    for (const path of [`/pass${P}/rules`, '/withdraw', '/entry', '/', `${P}/rules`, '/join/x']) {
       const { status, text } = await knock(port, path, { trust, headers })
       t.same([status, JSON.parse(text)], [403, refused], `${who}: ${path}`)
     }

@@ -91,7 +91,7 @@ export const asOperator = {
 export const doorPaths = (host: string): Question[] => [
   { host, port: 7073, path: '/pass/api/v1/rules', headers: asOperator },
   { host, port: 7073, path: '/authorities' },
-  ...['/withdraw', '/farewell'].map((path) => ({ host, port: 7073, path, method: 'POST' })),
+  ...['/withdraw', '/entry', '/farewell'].map((path) => ({ host, port: 7073, path, method: 'POST' })),
 ]
 
 /** Requests at `at` to be admitted by `codes`: by the keys that `node` has, and by new ones. */

@@ -74,6 +74,7 @@ export async function mesh(t: Scope, options: MeshTestOptions = {}): Promise<Mes
     members: () => [{ id: 'n1', address: ADDRESS, key: fingerprint(own) }],
     join: options.join ?? (async () => ({})),
     withdraw: async (node) => ({ node }),
+    mayCome: async (node) => ({ node }),
     authorities: () => ({ authorities: [other.ca] }),
     dismissed: async () => ({ dismissed: true }),
     problem: (error) => {
@@ -93,6 +94,7 @@ export async function mesh(t: Scope, options: MeshTestOptions = {}): Promise<Mes
     writable: true,
     leader: 'n1',
     isLeader: true,
+    acts: true,
     members: [
       { id: 'n1', online: true, ...peer },
       { id: 'n2', online, ...peer, key: known },

@@ -29,7 +29,7 @@ async function leader(standing: Partial<Standing> = {}) {
   const parts = {
     engine: {
       records,
-      standing: () => ({ cluster: 'c', writable: true, leader: 'n1', isLeader: true, members, ...standing }),
+      standing: () => ({ cluster: 'c', writable: true, leader: 'n1', acts: true, members, ...standing }),
       expel: async (node: string) => void expelled.push(node),
     },
     context: { now: () => NOW, log: { warn() {}, debug() {} }, config: { int: () => 7073 } },
@@ -61,8 +61,8 @@ t.test('what is left of one that is no member is forgotten, and of members nothi
   )
 })
 
-t.test('only a leader with a majority behind it forgets', async (t) => {
-  for (const standing of [{ isLeader: false }, { writable: false }]) {
+t.test('only who acts with a majority behind it forgets', async (t) => {
+  for (const standing of [{ acts: false }, { writable: false }]) {
     const { parts, records, expelled } = await leader(standing)
     await makeCode(records, { kind: 'cli', label: 'root' }, { ttlSeconds: 60, now: new Date('2025-01-01T00:00:00Z') })
     const before = records.dump()
