@@ -7,6 +7,7 @@ import type { EngineContext } from './engine.ts'
 import type { Etcd, WatchEvent } from './etcd/client.ts'
 import { put, remove } from './etcd/words.ts'
 import { BLOCKS, encode, partsOf } from './keys.ts'
+import { fieldsIn, isTime } from './reading.ts'
 
 export interface Blocks {
   start(etcd: Etcd): void
@@ -28,6 +29,12 @@ const PAGE = 500
 
 const keyOf = (address: string) => BLOCKS + encode(address)
 const addressIn = (key: string) => partsOf(key, BLOCKS)[0] ?? ''
+
+function blockIn(text: string): Block | undefined {
+  const { address, until, failures } = fieldsIn(text) ?? {}
+  const isWhole = typeof address === 'string' && isTime(until) && typeof failures === 'number'
+  return isWhole ? { address, until, failures } : undefined
+}
 
 export function openBlocks({ lockout, log, now }: Pick<EngineContext, 'lockout' | 'log' | 'now'>): Blocks {
   /** undefined: the block is lifted. */
@@ -75,7 +82,8 @@ export function openBlocks({ lockout, log, now }: Pick<EngineContext, 'lockout' 
   function take(key: string, value: string | undefined): void {
     const address = addressIn(key)
     if (value !== undefined) {
-      const block = JSON.parse(value) as Block
+      const block = blockIn(value)
+      if (block?.address !== address) return
       known.set(address, Date.parse(block.until))
       lockout.impose(block)
       return

@@ -8,10 +8,10 @@ import { ApiError, badRequest, conflict, notFound } from '../../core/errors.ts'
 import { hashSecret } from '../../core/gates/bearer.ts'
 import type { Actor } from '../../core/state/events.ts'
 import { absent, type EtcdRecord, put, type Records, remove, unchanged } from './engine.ts'
-import { encode } from './keys.ts'
+import { CODES, encode, partsOf } from './keys.ts'
+import { fieldsIn, isTime } from './reading.ts'
 import type { JoinCode } from './schemas.ts'
 
-export const CODES = '/j/'
 /** Codes that are over are listed so long, ms. */
 const KEPT_MS = 7 * 86_400_000
 const codeKey = (id: string) => CODES + encode(id)
@@ -154,7 +154,23 @@ export async function forgetOld(records: Records, now: Date): Promise<void> {
   }
 }
 
-const read = ({ value }: EtcdRecord): Stored => JSON.parse(value)
+/** What is no code, or that of another key, is an old one that was revoked. */
+function read({ key, value }: EtcdRecord): Stored {
+  const [id = ''] = partsOf(key, CODES)
+  const { created_at, expires_at, created_by, hash, revoked, used } = fieldsIn(value) ?? {}
+  const never = new Date(0).toISOString()
+  const isWhole =
+    isTime(created_at) && isTime(expires_at) && typeof created_by === 'string' && /^[0-9a-f]{64}$/.test(String(hash))
+  if (!isWhole) return { id, created_at: never, expires_at: never, created_by: '', hash: '0'.repeat(64), revoked: true }
+  const by = userIn(used)
+  const rest = { ...(revoked !== undefined && { revoked: true as const }), ...(by && { used: by }) }
+  return { id, created_at, expires_at, created_by, hash: String(hash), ...rest }
+}
+
+function userIn(used: unknown): Stored['used'] {
+  const { node, publicKey } = (used ?? {}) as Record<string, unknown>
+  return typeof node === 'string' && typeof publicKey === 'string' ? { node, publicKey } : undefined
+}
 
 /** Only when nobody else was first; then it is judged anew. */
 async function change(records: Records, id: string, to: (stored: Stored) => Stored): Promise<Stored> {

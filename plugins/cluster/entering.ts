@@ -110,7 +110,7 @@ export function openEntering(steps: Steps): Entering {
   }
 
   async function load(session: Session, me: tables.Self): Promise<void> {
-    const all = await readAll(session.etcd)
+    const all = await readAll(session.etcd, context.collections)
     await context.adopt(system('cluster'), async (tx) => {
       const change = await replica.load(tx, all, me.node)
       tx.update(tables.self).set({ mode: 'member' }).run()

@@ -10,6 +10,7 @@ import { fingerprintOf } from './certificates.ts'
 import type { Cluster } from './cluster.ts'
 import { put, remove } from './etcd/words.ts'
 import { GONE, goneKey, partsOf } from './keys.ts'
+import { fieldsIn, isAddress, isTime } from './reading.ts'
 import type { MemberRecord } from './standing.ts'
 
 export const FAREWELL = '/farewell'
@@ -30,13 +31,19 @@ export const noteFarewell = (node: string, { address, key }: Partial<MemberRecor
     ? []
     : [put(goneKey(node), JSON.stringify({ address, key, at: now.toISOString() } satisfies Gone))]
 
+function goneIn(text: string): Gone | undefined {
+  const { address, key, at } = fieldsIn(text) ?? {}
+  return isAddress(address) && typeof key === 'string' && isTime(at) ? { address, key, at } : undefined
+}
+
 /** Calls each of them once. Those that are silent are called again next time. @throws ApiError 503 */
 export async function sayFarewell({ engine, context }: Pick<Cluster, 'engine' | 'context'>): Promise<void> {
   const port = context.config.int('cluster_port')
   const all = await engine.records.list(GONE)
   await Promise.all(
     all.map(async ({ key, value }) => {
-      const gone: Gone = JSON.parse(value)
+      const gone = goneIn(value)
+      if (gone === undefined) return void (await engine.records.transact([], [remove(key)]))
       const [node = ''] = partsOf(key, GONE)
       const isBack = engine.standing()?.members.some(({ id, address }) => id === node || address === gone.address)
       const isOver = context.now().getTime() - Date.parse(gone.at) > KEPT_MS

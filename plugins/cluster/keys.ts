@@ -22,6 +22,8 @@ export const ROWS = '/r/'
 export const UNIQUE = '/u/'
 export const SERIAL = '/s/'
 export const BLOCKS = '/b/'
+/** Join codes. */
+export const CODES = '/j/'
 /**
  * Put by every transaction, one a node: which it was and who caused it. Each transaction compares that the one before was the last, so
  * a node finds out whether one was carried out, and can see to it that it never is.
@@ -35,7 +37,14 @@ export const liveKey = (node: string): string => LIVE + encode(node)
 
 /** One part of a key: printable ASCII without `/`. Text that is no Unicode (a lone surrogate) is none of ours. @throws URIError */
 export const encode = (part: string): string => encodeURIComponent(part)
-export const decode = (part: string): string => decodeURIComponent(part)
+/** What is no such part is what it is. */
+export function decode(part: string): string {
+  try {
+    return decodeURIComponent(part)
+  } catch {
+    return part
+  }
+}
 
 /** What follows `prefix`, decoded part by part. */
 export const partsOf = (key: string, prefix: string): string[] => key.slice(prefix.length).split('/').map(decode)

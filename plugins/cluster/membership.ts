@@ -4,9 +4,10 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { ApiError, conflict, notFound } from '../../core/errors.ts'
 import { peerUrl } from './etcd/child.ts'
 import { type Etcd, EtcdError, isUncertain } from './etcd/client.ts'
-import { absent, type Member, put, remove, removeAll, unchanged } from './etcd/words.ts'
+import { absent, type KeyValue, type Member, put, remove, removeAll, unchanged } from './etcd/words.ts'
 import { noteFarewell } from './farewell.ts'
-import { changeKey, keysAbout, keysTakenAlong, LIVE, MEMBERS, META, memberKey, partsOf } from './keys.ts'
+import { CODES, changeKey, keysAbout, keysTakenAlong, LIVE, MEMBERS, META, memberKey, partsOf } from './keys.ts'
+import { memberRecordIn } from './reading.ts'
 import { hasLeader, look, type MemberRecord, type View } from './standing.ts'
 
 /** The paths of an area that is not there, of a member that is not reached and of a minority are answered alike (D102). */
@@ -16,8 +17,11 @@ export const unavailable = (why: string, cause?: unknown): ApiError =>
 const PAUSE_MS = 250
 /** etcd wants all members connected for five seconds before it changes who they are (strict-reconfig-check). */
 const UNHEALTHY_MS = 15_000
-/** Of the lock, should its holder not come back. */
+/** Of the lock, should its holder not come back. One that is held for longer was taken without an end, which no agent does. */
 const LOCK_S = 30
+const LATE_MS = 2000
+/** A member may be removed whatever it holds. */
+const EXPEL_MS = 1000 * LOCK_S + 2 * LATE_MS
 /** Another one each time an agent starts: one node runs one agent at a time. */
 const AGENT = randomBytes(8).toString('hex')
 /** How long another member that leads may take to hand over before it is removed. */
@@ -56,30 +60,34 @@ export const rethrow = (error: unknown): never => {
 /** Runs `work` while no other member does what one may do at a time: a change of the membership, for one. */
 export async function alone<T>(etcd: Etcd, self: string, work: () => Promise<T>, waitMs = UNHEALTHY_MS): Promise<T> {
   const holder = `${self} ${AGENT}`
-  const lease = await etcd.grant(LOCK_S).catch((error: unknown) => {
-    throw asUnavailable(error)
-  })
+  let lease: string | undefined
   try {
+    let seen = { revision: 0, since: 0 }
     for (const end = performance.now() + waitMs; ; await delay(PAUSE_MS)) {
-      if ((await etcd.txn([absent(META.lock)], [put(META.lock, holder, lease)])).succeeded) break
-      if (await freedOwn(etcd, self, holder)) continue
-      if (performance.now() > end) throw unavailable('another member is changing the cluster; try again')
+      const held = await etcd.get(META.lock)
+      if (held === undefined) {
+        lease = await etcd.grant(LOCK_S)
+        if ((await etcd.txn([absent(META.lock)], [put(META.lock, holder, lease)])).succeeded) break
+        await etcd.revoke(lease)
+        continue
+      }
+      const now = performance.now()
+      if (held.modRevision !== seen.revision) seen = { revision: held.modRevision, since: now }
+      if (isLeft(held, self, holder) || now - seen.since > 1000 * LOCK_S + LATE_MS)
+        await etcd.txn([unchanged(META.lock, held.modRevision)], [remove(META.lock)])
+      else if (now > end) throw unavailable('another member is changing the cluster; try again')
     }
     return await work()
   } catch (error) {
     throw asUnavailable(error)
   } finally {
-    await etcd.revoke(lease).catch(() => {})
+    if (lease !== undefined) await etcd.revoke(lease).catch(() => {})
   }
 }
 
 /** An agent of this node that was killed holds it no more: whoever asks is its successor. */
-async function freedOwn(etcd: Etcd, self: string, holder: string): Promise<boolean> {
-  const held = await etcd.get(META.lock)
-  if (held === undefined) return true
-  const isLeft = held.value !== holder && held.value.split(' ')[0] === self
-  return isLeft && (await etcd.txn([unchanged(META.lock, held.modRevision)], [remove(META.lock)])).succeeded
-}
+const isLeft = ({ value }: KeyValue, self: string, holder: string): boolean =>
+  value !== holder && value.split(' ')[0] === self
 
 export interface Place {
   self: string
@@ -169,18 +177,23 @@ export async function initialCluster(etcd: Etcd): Promise<string> {
 
 /** Removes a member, which need not be reachable; one that leads is asked to hand over first. @throws ApiError 404 */
 export function expel(etcd: Etcd, { self, now }: Place, node: string): Promise<void> {
-  return alone(etcd, self, async () => {
-    const view = await look(etcd)
-    const member = memberOf(view, node)
-    if (member === undefined && !view.records.has(node)) throw notFound('member', node)
-    if (member) {
-      if (view.status.leader === member.ID) await askToYield(etcd, self, member.ID)
-      await whileUnhealthy(() => etcd.removeMember(member.ID))
-    }
-    const farewell = noteFarewell(node, view.records.get(node) ?? {}, now())
-    // Of one that led and did not hand over, the members elect another first.
-    await whileUnhealthy(() => etcd.txn([], [...keysAbout(node).map(remove), ...farewell]), isUncertain)
-  })
+  return alone(
+    etcd,
+    self,
+    async () => {
+      const view = await look(etcd)
+      const member = memberOf(view, node)
+      if (member === undefined && !view.records.has(node)) throw notFound('member', node)
+      if (member) {
+        if (view.status.leader === member.ID) await askToYield(etcd, self, member.ID)
+        await whileUnhealthy(() => etcd.removeMember(member.ID))
+      }
+      const farewell = noteFarewell(node, view.records.get(node) ?? {}, now())
+      // Of one that led and did not hand over, the members elect another first.
+      await whileUnhealthy(() => etcd.txn([], [...keysAbout(node).map(remove), ...farewell]), isUncertain)
+    },
+    EXPEL_MS,
+  )
 }
 
 /** Only a leader can move leadership, and its etcd listens to its own agent alone. Should it not answer, there is an election. */
@@ -223,7 +236,7 @@ export async function arrive(
 ): Promise<void> {
   const key = memberKey(node)
   const found = await etcd.get(key)
-  const record: MemberRecord = found ? JSON.parse(found.value) : { address, since: now.toISOString() }
+  const record: MemberRecord = (found && memberRecordIn(found.value)) ?? { address, since: now.toISOString() }
   if (record.joined && record.key === shown) return
   const next = { ...record, joined: true, key: shown }
   const ops = [put(key, JSON.stringify(next)), put(META.came, node)]
@@ -251,5 +264,9 @@ export async function leave(etcd: Etcd, { self }: Place): Promise<void> {
 export async function forgetOthers(etcd: Etcd, self: string): Promise<void> {
   const { kvs } = await etcd.range(MEMBERS)
   const others = kvs.map(({ key }) => partsOf(key, MEMBERS)[0] ?? '').filter((node) => node !== self)
-  await etcd.txn([], [removeAll(LIVE), remove(META.came), ...others.flatMap((node) => keysAbout(node).map(remove))])
+  // One of them may have made codes for itself.
+  await etcd.txn(
+    [],
+    [...[LIVE, CODES].map(removeAll), remove(META.came), ...others.flatMap((node) => keysAbout(node).map(remove))],
+  )
 }

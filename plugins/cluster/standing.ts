@@ -1,8 +1,8 @@
 /** What this node knows of its cluster: asked of the own etcd, which answers without a majority too. */
-import type { Authority } from './certificates.ts'
 import type { Etcd } from './etcd/client.ts'
 import type { Member as EtcdMember, KeyValue, Status } from './etcd/words.ts'
 import { LIVE, MEMBERS, META, partsOf, TRUST } from './keys.ts'
+import { formerIn, memberRecordIn, trustRecordIn } from './reading.ts'
 import type { MemberRow } from './tables.ts'
 import type { Known, TrustRecord } from './trusting.ts'
 
@@ -75,20 +75,42 @@ export async function look(etcd: Etcd): Promise<View> {
     etcd.range(TRUST, local),
     etcd.get(META.ca, local),
   ])
-  const known = new Map(records.kvs.map((kv) => [nameOf(kv, MEMBERS), JSON.parse(kv.value) as MemberRecord]))
+  const known = readBelow(records.kvs, MEMBERS, memberRecordIn)
   return {
     status,
-    members: raft.map((member) => ({ id: member.name || nodeAt(member, known), raft: member })),
+    members: named(raft, known),
     records: known,
     live: new Set(live.kvs.map((kv) => nameOf(kv, LIVE))),
     yieldTo: yieldTo?.value,
     came: came?.value,
-    trust: new Map(trust.kvs.map((kv) => [nameOf(kv, TRUST), JSON.parse(kv.value) as TrustRecord])),
-    former: former && (JSON.parse(former.value) as Authority).certificate,
+    trust: readBelow(trust.kvs, TRUST, trustRecordIn),
+    former: formerIn(former?.value),
   }
 }
 
 const nameOf = ({ key }: KeyValue, prefix: string): string => partsOf(key, prefix)[0] ?? ''
+
+const readBelow = <T>(kvs: readonly KeyValue[], prefix: string, read: (text: string) => T | undefined) =>
+  new Map(
+    kvs.flatMap((kv): [string, T][] => {
+      const found = read(kv.value)
+      return found === undefined ? [] : [[nameOf(kv, prefix), found]]
+    }),
+  )
+
+/**
+ * The members of etcd with their node ids, each another one. A member calls itself by what name it likes, so the one with the address of the
+ * record has it; who is left without any goes by the number that etcd gives it, by which it can be seen and removed.
+ */
+export function named(raft: readonly EtcdMember[], records: ReadonlyMap<string, MemberRecord>): View['members'] {
+  const ids = new Map<string, EtcdMember>()
+  const isAt = ({ name, peerURLs }: EtcdMember) => peerURLs.some((url) => hostIn(url) === records.get(name)?.address)
+  for (const member of [...raft.filter(isAt), ...raft.filter((member) => !isAt(member))]) {
+    const own = isAt(member) ? member.name : nodeAt(member, records) || member.name
+    ids.set(own === '' || ids.has(own) ? member.ID : own, member)
+  }
+  return [...ids].map(([id, member]) => ({ id, raft: member }))
+}
 
 /** A member that has never run has no name yet. */
 function nodeAt({ peerURLs }: EtcdMember, records: ReadonlyMap<string, MemberRecord>): string {

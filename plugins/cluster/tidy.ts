@@ -4,7 +4,7 @@ import { forgetOld } from './codes.ts'
 import { absent, remove as dropped } from './engine.ts'
 import { remove } from './join.ts'
 import { CHANGE, MEMBERS, memberKey, partsOf, TRUST } from './keys.ts'
-import type { MemberRecord } from './standing.ts'
+import { memberRecordIn } from './reading.ts'
 
 /** An admitted node that has not come by then is not expected any more (D100), ms. */
 const ADMISSION_MS = 3_600_000
@@ -19,7 +19,8 @@ export async function tidy({ engine, context }: Tidied): Promise<void> {
   await forgetOld(engine.records, now())
   for (const { key, value } of await engine.records.list(MEMBERS)) {
     const [id = ''] = partsOf(key, MEMBERS)
-    const { since, joined } = JSON.parse(value) as MemberRecord
+    // What is no record is nobody's.
+    const { since, joined } = memberRecordIn(value) ?? { since: new Date(0).toISOString(), joined: false }
     const votes = standing.members.find((one) => one.id === id)?.voter === true
     if (votes || now().getTime() - Date.parse(since) < ADMISSION_MS) continue
     if (joined) log.warn({ node: id }, 'a removal that an agent began and did not end is completed')

@@ -7,6 +7,7 @@ import type { Etcd } from '../etcd/client.ts'
 import { type Op, prefixEnd, put, remove, removeAll } from '../etcd/words.ts'
 import { CHANGE, changeKey, encode, META, ROWS, readRowKey, rowKey, SERIAL, UNIQUE, uniqueKeys } from '../keys.ts'
 import { forgetAllKeys, forgetKeys, queries } from '../queries.ts'
+import { rowIn } from '../reading.ts'
 import { own } from '../tables.ts'
 
 /** Rows of one transaction. */
@@ -107,7 +108,7 @@ export async function loadRows(
 
 /** While this node does not vote: whether it could take the rows over, as far as its etcd has them. @throws ApiError 409 */
 export async function judgeRows(db: Db, etcd: Etcd, collections: Collections, self: string): Promise<void> {
-  await differences(db, (await readAll(etcd, true)).found, collections, self)
+  await differences(db, (await readAll(etcd, collections, true)).found, collections, self)
 }
 
 const rowsBelow = (collection: string) => `${ROWS}${encode(collection)}/`
@@ -141,7 +142,7 @@ const ownRows = ({ name }: Collection, key: string) =>
     `this node has rows of its own that the cluster has not (${name}, ${key.slice(ROWS.length)}): delete them before it joins`,
   )
 
-/** All rows, and the revisions of serials and of each node's last change, at one revision. */
+/** All rows of what this node replicates, and the revisions of serials and of each node's last change, at one revision. */
 export interface Snapshot {
   found: Map<string, { row: Row; revision: number }>
   marks: Map<string, number>
@@ -149,7 +150,7 @@ export interface Snapshot {
 }
 
 /** Page by page at one revision, that of the first page. Not for a mutation: the others would wait for etcd. */
-export async function readAll(etcd: Etcd, local = false): Promise<Snapshot> {
+export async function readAll(etcd: Etcd, collections: Collections, local = false): Promise<Snapshot> {
   const found: Snapshot['found'] = new Map()
   const marks: Snapshot['marks'] = new Map()
   const first = await etcd.range(ROWS, { limit: 1, ms: COPY_MS, local })
@@ -158,8 +159,10 @@ export async function readAll(etcd: Etcd, local = false): Promise<Snapshot> {
     for (let from = prefix; ; ) {
       const { kvs, more } = await etcd.range(prefix, { ...at, from })
       await inSlices(kvs, ({ key, value, modRevision }) => {
-        if (prefix === ROWS) found.set(key, { row: JSON.parse(value), revision: modRevision })
-        else marks.set(key, modRevision)
+        if (prefix !== ROWS) return void marks.set(key, modRevision)
+        const collection = collections.get(readRowKey(key).collection)
+        const row = collection && rowIn(collection, key, value)
+        if (row) found.set(key, { row, revision: modRevision })
       })
       const last = kvs.at(-1)
       if (!more || last === undefined) break

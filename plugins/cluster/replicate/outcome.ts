@@ -8,6 +8,7 @@ import { type Etcd, EtcdError, isUncertain } from '../etcd/client.ts'
 import { put, unchanged } from '../etcd/words.ts'
 import { changeKey } from '../keys.ts'
 import { unavailable } from '../membership.ts'
+import { fieldsIn } from '../reading.ts'
 import type { ChangeRecord, Transaction } from './transaction.ts'
 
 const TXN_MS = 2000
@@ -31,8 +32,7 @@ export function outcomeOf(
   found?: { value: string; modRevision: number },
 ): Outcome {
   if (fence.succeeded) return { is: 'never' }
-  const record = found && (JSON.parse(found.value) as Partial<ChangeRecord>)
-  if (record?.rid === rid && found) return { is: 'made', revision: found.modRevision }
+  if (found && fieldsIn(found.value)?.rid === rid) return { is: 'made', revision: found.modRevision }
   return { is: 'outrun', revision: fence.revision }
 }
 

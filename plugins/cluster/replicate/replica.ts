@@ -11,7 +11,6 @@ import {
   type Collection,
   Outrun,
   type Replicator,
-  type Row,
   type RowChange,
   type Sent,
 } from '../../../core/replication.ts'
@@ -23,12 +22,13 @@ import { prefixEnd } from '../etcd/words.ts'
 import { CHANGE, changeKey, META, ROWS, readRowKey, SERIAL } from '../keys.ts'
 import { rethrow, unavailable } from '../membership.ts'
 import { forgetKeys, queries } from '../queries.ts'
+import { originIn, rowIn } from '../reading.ts'
 import * as tables from '../tables.ts'
 import { changeOf, importRows, judgeRows, loadRows, readAll, type Snapshot } from './copy.ts'
 import { openFollowing } from './following.ts'
 import { fateOf, type Held, isOutdated, isTooOld } from './order.ts'
 import { carryOut, endDoubt, type Fence } from './outcome.ts'
-import { type ChangeRecord, transactionOf } from './transaction.ts'
+import { transactionOf } from './transaction.ts'
 
 export interface Replica extends Replicator {
   /** What this node replicates, as a digest: another one than that of the rows it took over last, and it takes them anew. */
@@ -97,7 +97,7 @@ export function openReplica(context: EngineContext, events: ReplicaEvents): Repl
   /** Read while others go on; what this node changed in the meantime is of a later time, and then it is read again. */
   async function loadAnew(from: Etcd): Promise<number> {
     for (let before = -1; ; ) {
-      const all = await readAll(from)
+      const all = await readAll(from, collections)
       const { result } = await context.adopt(system('cluster'), async (tx): Promise<Change<number | undefined>> => {
         const own = queries(tx).ownAfter.get({ revision: all.revision })?.revision
         return isTooOld(all.revision, before, own)
@@ -172,8 +172,7 @@ export function openReplica(context: EngineContext, events: ReplicaEvents): Repl
     let origin: Sent['origin'] | undefined
     const own = changeKey(self())
     await inSlices(revision, ({ key, value, revision: at }) => {
-      if (key.startsWith(CHANGE))
-        origin = value === undefined ? undefined : (JSON.parse(value) as Partial<ChangeRecord>).origin
+      if (key.startsWith(CHANGE)) origin = value === undefined ? undefined : originIn(value)
       if (!key.startsWith(SERIAL) && key !== own && !isKept(key)) return
       if (isOutdated(key, at, held)) return
       if (value === undefined) q.forget.run({ key })
@@ -190,7 +189,9 @@ export function openReplica(context: EngineContext, events: ReplicaEvents): Repl
     const { collection: name, values } = readRowKey(key)
     const collection = collections.get(name)
     if (collection === undefined) return []
-    if (value !== undefined) return [{ collection, after: JSON.parse(value) as Row }]
+    const after = value === undefined ? undefined : rowIn(collection, key, value)
+    if (after) return [{ collection, after }]
+    // Also where what stands there is no row: no member has any then.
     return [
       { collection, before: Object.fromEntries(collection.key.map((column, at) => [column, values[at] ?? null])) },
     ]

@@ -4,6 +4,7 @@ import { type Etcd, EtcdError } from '../etcd/client.ts'
 import type { Member } from '../etcd/words.ts'
 import { changeKey, memberKey } from '../keys.ts'
 import { admit, alone, arrive, leave, renew } from '../membership.ts'
+import { named } from '../standing.ts'
 import { statusOf } from './node.ts'
 
 const place = { self: 'n1', peerPort: 7074, now: () => new Date(0) }
@@ -32,6 +33,24 @@ t.test('a learner stays when the same name asks to come from another address', a
   t.equal(await come('192.0.2.2'), 'done')
   t.same(asked, ['removeMember', 'addLearner'], 'this one goes with what it has acknowledged')
 })
+
+t.test(
+  'a member that calls itself by the name of another, or has no record, has an id by which it can be removed',
+  (t) => {
+    const at = (ID: string, name: string): Member => ({
+      ID,
+      name,
+      peerURLs: [`https://192.0.2.${ID}:7074`],
+      isLearner: false,
+    })
+    const records = new Map(['n1', 'n2', 'n3'].map((id, n) => [id, { address: `192.0.2.${n + 1}`, since: '' }]))
+    const ids = (raft: Member[]) => named(raft, records).map(({ id, raft: { ID } }) => `${ID}=${id}`)
+    t.same(ids([at('1', 'n1'), at('2', 'n2'), at('3', '')]).sort(), ['1=n1', '2=n2', '3=n3'], 'one has yet to run')
+    t.same(ids([at('3', 'n1'), at('1', 'n1'), at('2', 'n2')]).sort(), ['1=n1', '2=n2', '3=n3'], 'the address tells')
+    t.same(ids([at('1', 'n1'), at('7', 'n1'), at('8', '')]).sort(), ['1=n1', '7=7', '8=8'], 'nobody is hidden')
+    t.end()
+  },
+)
 
 /** What a transaction puts. */
 const putIn = (ops: Parameters<Etcd['txn']>[1]): string[] =>

@@ -144,6 +144,21 @@ export const proven: readonly Proven[] = [
     'cannot tell a member that has not heard of it',
   ),
   member(
+    'hold up the others, and its own removal, by what it writes into etcd',
+    'plugins/cluster/test/hostile.test.ts',
+    'holds up nobody',
+  ),
+  member(
+    'come back by a code that it made, after the others were given up',
+    'plugins/cluster/test/hostile.test.ts',
+    'who goes on alone has none of the codes of the others',
+  ),
+  member(
+    'evade its removal by the name of another',
+    'plugins/cluster/test/membership.test.ts',
+    'calls itself by the name of another',
+  ),
+  member(
     'leave an authority to the others as one from before',
     'plugins/cluster/test/trusting.test.ts',
     'is not one from before, whoever says so',
