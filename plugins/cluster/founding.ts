@@ -97,7 +97,14 @@ export function openFounding(steps: Steps): Founding {
     const { kvs, revision } = await etcd.range(META.imported, { limit: 1 })
     if (kvs.every(({ modRevision }) => modRevision > me.revision)) return
     replica.start(etcd)
-    await replica.caughtUp(revision)
+    try {
+      await replica.caughtUp(revision)
+    } catch (error) {
+      const why = replica.failure()
+      if (why === undefined) throw error
+      // What no store takes is of no member's agent, and would be in the way of the way back.
+      context.log.error({ err: why }, 'rows of the cluster that this node cannot store are given up')
+    }
     await replica.stop()
   }
 

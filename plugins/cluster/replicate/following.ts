@@ -1,10 +1,12 @@
 /** The watch: brings what etcd tells, whole revisions in their order, into the store, and begins anew when it ends. */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Change, Db } from '../../../core/area.ts'
+import { ApiError } from '../../../core/errors.ts'
 import { Outdated } from '../../../core/replication.ts'
 import { system } from '../../../core/state/events.ts'
+import { Database } from '../../../core/state/sqlite.ts'
 import type { EngineContext } from '../engine.ts'
-import type { Etcd, WatchEvent } from '../etcd/client.ts'
+import { type Etcd, EtcdError, type WatchEvent } from '../etcd/client.ts'
 import { CHANGE, ROWS, SERIAL } from '../keys.ts'
 import { unavailable } from '../membership.ts'
 import { queries } from '../queries.ts'
@@ -16,6 +18,8 @@ export interface Following {
   caughtUp(revision: number): Promise<void>
   /** Everything up to here is in the store. */
   applied(): number
+  /** What is wrong with rows that the store takes neither one by one nor all anew; undefined: nothing is known to be. */
+  failure(): unknown
   /** Takes everything over anew once, though the watch goes on. @throws ApiError 503 when it cannot be done, or takes too long */
   takeAnew(): Promise<void>
 }
@@ -58,6 +62,7 @@ export function openFollowing(context: EngineContext, events: FollowingEvents): 
   /** It is to be done once. */
   let anew: ReturnType<typeof toBeSettled> | undefined
   let wake = () => {}
+  let failure: unknown
 
   function settleAnew(error?: unknown): void {
     if (error === undefined) anew?.resolve()
@@ -103,8 +108,10 @@ export function openFollowing(context: EngineContext, events: FollowingEvents): 
       log.info({ why, revision }, 'all rows of the cluster were taken over anew')
       applied = revision
       reached(revision)
+      failure = undefined
       settleAnew()
     } catch (error) {
+      failure = isOfRows(error) ? error : undefined
       log.error({ err: error, why }, 'the rows of the cluster could not be taken over; it is tried again')
       settleAnew(error)
     }
@@ -178,6 +185,7 @@ export function openFollowing(context: EngineContext, events: FollowingEvents): 
 
   return {
     start(etcd) {
+      failure = undefined
       const stopped = new AbortController()
       const done = follow(etcd, stopped.signal).catch((error: unknown) => log.error({ err: error }, 'the watch ended'))
       running = { stopped, done }
@@ -205,6 +213,7 @@ export function openFollowing(context: EngineContext, events: FollowingEvents): 
       })
     },
     applied: () => applied,
+    failure: () => failure,
     takeAnew() {
       anew ??= toBeSettled()
       wake()
@@ -213,6 +222,12 @@ export function openFollowing(context: EngineContext, events: FollowingEvents): 
     },
   }
 }
+
+/** Whether it is the rows that cannot be stored, and not the disk, etcd or what this node has of its own. */
+const isOfRows = (error: unknown): boolean =>
+  error instanceof Database.SqliteError
+    ? error.code.startsWith('SQLITE_CONSTRAINT')
+    : !(error instanceof ApiError || error instanceof EtcdError)
 
 function toBeSettled() {
   let [resolve, reject]: [() => void, (error: unknown) => void] = [() => {}, () => {}]

@@ -42,6 +42,8 @@ export interface Replica extends Replicator {
   /** Follows the cluster from what is stored on. */
   start(etcd: Etcd): void
   stop(): Promise<void>
+  /** See `Following.failure`. */
+  failure(): unknown
   /** Resolves once this node has everything up to `revision`. @throws ApiError 503 when that takes too long */
   caughtUp(revision: number): Promise<void>
 }
@@ -230,6 +232,7 @@ export function openReplica(context: EngineContext, events: ReplicaEvents): Repl
       await following.stop()
     },
     caughtUp: following.caughtUp,
+    failure: following.failure,
   }
 }
 

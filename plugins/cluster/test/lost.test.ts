@@ -2,6 +2,7 @@
 import '../../../test/inside.ts'
 import t from 'tap'
 import { requireRoot } from '../../../test/netns.ts'
+import { put } from '../engine.ts'
 import { enter, makeParent, startNode, until, untilSame } from './node.ts'
 
 requireRoot(t)
@@ -26,6 +27,21 @@ t.test('who goes on alone keeps what its etcd has forgotten, and whoever enters 
   for (const name of ['before', 'of both', 'acknowledged', 'alone']) t.match(c.rows(), name)
   await c.change(makeParent('after'))
   await untilSame([b, c])
+})
+
+t.test('who goes on alone gives up what no store takes', async (t) => {
+  const [a, b] = await Promise.all([startNode(t, 1), startNode(t, 2)])
+  await a.engine.found()
+  await enter(a, b)
+  await a.change(makeParent('before'))
+  const row = JSON.stringify({ id: 66, name: null })
+  await b.engine.records.transact([], [put('/r/trial_parents/=66', row)])
+  await until(() => a.built.logged.some(({ msg }) => String(msg).includes('could not be taken over')), 'it is refused')
+  await b.built.agent.close()
+  await a.engine.recover()
+  await a.change(makeParent('alone'))
+  await enter(a, await startNode(t, 3))
+  t.match(a.rows(), 'before')
 })
 
 t.test('a recovery that the agent did not finish is finished at its next start', async (t) => {
