@@ -5,6 +5,7 @@
  */
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
+import { setTimeout as wait } from 'node:timers/promises'
 import { KernelError } from '../../libc.ts'
 import { pinAt, pinsIn } from '../bpffs.ts'
 import { attachTcx, type Direction, openLink } from '../link.ts'
@@ -48,6 +49,12 @@ export interface Kind {
   /** The program itself counts, not what it goes on to: one of another build is replaced. */
   exact?: boolean
 }
+
+/**
+ * How long a link may stand without its pin, and how often that is looked at, ms: the kernel takes it off in a work queue, after
+ * an RCU grace period (bpf_link_put of kernel/bpf/syscall.c). Till then the program judges, and is refused a second time.
+ */
+const [FORMER_MS, LOOK_MS] = [2000, 5]
 
 /** By which of the two forms programs are put up. */
 export type Form = 'tcx' | 'clsact'
@@ -108,7 +115,9 @@ function tcxLinks({ dir, pin, place: placeOf, first = false, exact = false }: Ki
       if (await stands(place, exact ? program : undefined)) return true
       rmSync(path(place), { force: true })
       try {
-        const link = await attachTcx(program, place.ifindex, place.direction, first ? 'first' : 'last')
+        const link = await behindFormer(() =>
+          attachTcx(program, place.ifindex, place.direction, first ? 'first' : 'last'),
+        )
         try {
           pinAt(path(place), (pin) => link.pin(pin))
         } finally {
@@ -142,6 +151,18 @@ function clsactFilters({ kind, set, exact = false }: Kind, filters: Filters): Ha
       return stays || filters.put({ kind, ifindex, side, set, what }, program)
     },
     detach: ({ ifindex, direction: side }) => filters.remove({ kind, ifindex, side }),
+  }
+}
+
+/** Attaches once the kernel has taken off what somebody has just unpinned. @throws KernelError EEXIST where it stays */
+async function behindFormer<T>(attach: () => Promise<T>): Promise<T> {
+  for (const until = performance.now() + FORMER_MS; ; await wait(LOOK_MS)) {
+    try {
+      return await attach()
+    } catch (error) {
+      const stands = error instanceof KernelError && error.code === 'EEXIST'
+      if (!stands || performance.now() > until) throw error
+    }
   }
 }
 

@@ -1,11 +1,13 @@
 /** Programs on devices in either form: put up, found again, replaced, taken off, and nothing of others touched. */
 import '../../../../test/inside.ts'
+import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { requireRoot, type Scope } from '../../../../test/netns.ts'
 import { NETLINK_ROUTE } from '../../../netlink/bind.ts'
 import { openNetlink } from '../../../netlink/socket.ts'
 import { layoutDir } from '../../bpffs.ts'
+import { attachTcx } from '../../link.ts'
 import { cable, lossWhile, ping } from '../../test/cable.ts'
 import { bpffs, counter, loadProbe, run } from '../../test/support.ts'
 import { type Attaching, openAttaching } from '../attaching.ts'
@@ -65,6 +67,21 @@ t.test('the trial tells a form that works and leaves no device behind', async (t
     await t.rejects(openAttaching({ onProblem }), { message: /rename the interface sttrial/ })
     run('ip', 'link', 'del', 'sttrial')
   }
+})
+
+const skip = best === 'tcx' ? false : 'the kernel has no tcx'
+t.test('a program whose pin somebody has just deleted is put up again', { skip }, async (t) => {
+  const root = bpffs(t)
+  const probe = await loadProbe(t, { pinDir: layoutDir(root) }, 'counts')
+  const { index } = cable(t)
+  const place: Place = { what: 'workload', ifindex: index, direction: 'ingress' }
+  const links = (await opened(t, 'tcx')).of(kindIn(root))
+  for (let round = 0; round < 50; round++) {
+    t.ok(await links.attach(place, probe.program('count_first')))
+    rmSync(join(layoutDir(root), 'links', `workload-${index}-ingress`))
+  }
+  await attachTcx(probe.program('count_second'), index, 'ingress', 'last')
+  await t.rejects(links.attach(place, probe.program('count_second')), { code: 'EEXIST' }, 'one that stays is told')
 })
 
 for (const form of forms) {
