@@ -1,68 +1,13 @@
 /** Restarts that nobody notices who calls: the listening sockets are kept and handed over. */
-import { once } from 'node:events'
-import { createInterface } from 'node:readline'
 import t, { type Test } from 'tap'
 import { overSocket, type RunningAgent, startAgent } from '../../test/agent.ts'
 import { scratch, TOKEN } from '../../test/build.ts'
+import { caller } from '../../test/caller.ts'
 import { eventually } from '../../test/cluster.ts'
 import { type Netns, netns, requireRoot } from '../../test/netns.ts'
 import { type SocketKeeper, socketKeeper } from '../../test/socket-keeper.ts'
 
 requireRoot(t)
-
-/** Asks for the state 100 times a second on a new connection each, and as often on one that is kept; tells how that went at its end. */
-const CALLER = `
-const https = require('node:https')
-const kept = new https.Agent({ keepAlive: true, maxSockets: 1 })
-const told = { asked: 0, answered: 0, failed: [], longest: 0 }
-let open = 0
-const ask = (agent) => {
-  const since = performance.now()
-  told.asked++
-  open++
-  const done = (failure) => {
-    open--
-    if (failure) told.failed.push(failure)
-    else told.answered++
-    told.longest = Math.max(told.longest, performance.now() - since)
-  }
-  const headers = { authorization: 'Bearer ${TOKEN}' }
-  https.get('https://127.0.0.1:7070/api/v1/status', { agent, headers, rejectUnauthorized: false }, (answer) => {
-    answer.resume().on('end', () => done(answer.statusCode === 200 ? undefined : String(answer.statusCode)))
-  }).on('error', (error) => done(error.code ?? error.message))
-}
-const clock = setInterval(() => { ask(false); ask(kept) }, 10)
-process.stdin.on('end', async () => {
-  clearInterval(clock)
-  while (open > 0) await new Promise((resolve) => setTimeout(resolve, 5))
-  console.log(JSON.stringify(told))
-  process.exit()
-}).resume()
-console.log('asking')
-`
-
-interface Told {
-  asked: number
-  answered: number
-  failed: string[]
-  longest: number
-}
-
-async function caller(ns: Netns): Promise<{ end(): Promise<Told> }> {
-  const child = ns.spawn(process.execPath, ['-e', CALLER], { stdio: ['pipe', 'pipe', 'inherit'] })
-  if (child.stdout === null || child.stdin === null) throw new TypeError('no pipe')
-  const { stdin } = child
-  const lines = createInterface({ input: child.stdout })
-  await once(lines, 'line')
-  return {
-    async end() {
-      const said = once(lines, 'line')
-      stdin.end()
-      const [line] = await said
-      return JSON.parse(line)
-    },
-  }
-}
 
 /** Not limited by rate: it is counted who is answered. */
 const CONFIG = { api_rate_limit: '1000000', api_rate_burst: '100000' }
@@ -77,7 +22,7 @@ async function kept(t: Test): Promise<{ ns: Netns; keeper: SocketKeeper; agent: 
 t.test('whoever asks 200 times a second while the agent is restarted and killed is always answered', async (t) => {
   const { ns, keeper, agent } = await kept(t)
   t.same(keeper.names(), ['control', 'events', 'grpc', 'rest'])
-  const asking = await caller(ns)
+  const asking = await caller(ns, TOKEN)
   const before = agent.child.pid
   for (let round = 0; round < 3; round++) await agent.restart()
   t.not(agent.child.pid, before)
@@ -87,7 +32,7 @@ t.test('whoever asks 200 times a second while the agent is restarted and killed 
   t.ok(orderly.asked > 100)
   t.same(keeper.names(), ['control', 'events', 'grpc', 'rest'], 'each is kept once')
 
-  const survivor = await caller(ns)
+  const survivor = await caller(ns, TOKEN)
   await agent.kill('SIGKILL')
   await agent.restart()
   const { asked, failed } = await survivor.end()

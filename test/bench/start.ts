@@ -11,8 +11,10 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import type { Readable } from 'node:stream'
 import { setTimeout as wait } from 'node:timers/promises'
+import { caller, type Told } from '../caller.ts'
 import { type Netns, netns } from '../netns.ts'
 import { endResponder } from '../responder.ts'
+import { socketKeeper } from '../socket-keeper.ts'
 import { cpuOf, rssOf, TOKEN } from './agent.ts'
 import { makeBigState, SIZES } from './big-state.ts'
 import { quantile, type Report } from './figure.ts'
@@ -54,29 +56,38 @@ interface Started {
   stall: number
 }
 
+interface Rounds {
+  cold: Started[]
+  warm: Started[]
+  /** Of whoever asks all the while. */
+  told: Told[]
+}
+
 export async function start(report: Report): Promise<void> {
   const dir = mkdtempSync(join(tmpdir(), 'stratum-bench-'))
   const since = performance.now()
   try {
     await makeBigState(dir)
     report({ figure: 'made', value: (performance.now() - since) / 1000, unit: 's', note: JSON.stringify(SIZES) })
-    const [cold, warm]: [Started[], Started[]] = [[], []]
-    for (let round = 0; round < ROUNDS; round++) await boot(dir, cold, warm)
-    tell(report, 'reboot', cold)
-    tell(report, 'restart', warm)
+    const rounds: Rounds = { cold: [], warm: [], told: [] }
+    for (let round = 0; round < ROUNDS; round++) await boot(dir, rounds)
+    tell(report, 'reboot', rounds.cold)
+    tell(report, 'restart', rounds.warm)
+    tellCaller(report, rounds.told)
   } finally {
     rmSync(dir, { recursive: true, force: true })
   }
 }
 
 /** In a namespace that is new, and once more in the same. */
-async function boot(dir: string, cold: Started[], warm: Started[]): Promise<void> {
+async function boot(dir: string, { cold, warm, told }: Rounds): Promise<void> {
   const removals: (() => unknown)[] = []
   const ns = netns({ teardown: (remove: () => unknown) => void removals.push(remove) }, 'start')
   const bpfDir = `/sys/fs/bpf/${ns.name}`
   try {
     cold.push(await started(ns, dir, bpfDir))
     warm.push(await started(ns, dir, bpfDir))
+    told.push(await restarted(ns, dir, bpfDir))
   } finally {
     await endResponder(join(dir, 'responder.sock'))
     for (const remove of removals) await remove()
@@ -84,18 +95,20 @@ async function boot(dir: string, cold: Started[], warm: Started[]): Promise<void
   }
 }
 
+const environment = (dir: string, bpfDir: string) => ({
+  ...process.env,
+  STRATUM_STATE_DIR: dir,
+  STRATUM_RUN_DIR: dir,
+  STRATUM_CONFIG: join(dir, 'none.json'),
+  STRATUM_BPF_DIR: bpfDir,
+})
+
 async function started(ns: Netns, dir: string, bpfDir: string): Promise<Started> {
   const asker = createInterface({ input: outputOf(ns.spawn(process.execPath, ['-e', ASK, String(++changes)])) })
   const answered = asker[Symbol.asyncIterator]()
-  const { PROFILE = '', ...rest } = process.env
+  const { PROFILE = '' } = process.env
   const profile = PROFILE === '' ? [] : ['--cpu-prof', `--cpu-prof-dir=${PROFILE}`]
-  const env = {
-    ...rest,
-    STRATUM_STATE_DIR: dir,
-    STRATUM_RUN_DIR: dir,
-    STRATUM_CONFIG: join(dir, 'none.json'),
-    STRATUM_BPF_DIR: bpfDir,
-  }
+  const env = environment(dir, bpfDir)
   const since = Date.now()
   const child = ns.spawn(process.execPath, [...profile, '--import', TOLD, MAIN], {
     env,
@@ -121,6 +134,42 @@ async function started(ns: Netns, dir: string, bpfDir: string): Promise<Started>
   return { read, change, ready, cpu, rss, stall }
 }
 
+/** What somebody notices who asks 200 times a second while the agent is restarted on sockets that are kept. */
+async function restarted(ns: Netns, dir: string, bpfDir: string): Promise<Told> {
+  const removals: (() => unknown)[] = []
+  const keeper = socketKeeper({ teardown: (remove: () => unknown) => void removals.push(remove) }, dir)
+  const run = async () => {
+    const { fds, names } = keeper.handOver()
+    const env = {
+      ...environment(dir, bpfDir),
+      ...{ NOTIFY_SOCKET: keeper.path, LISTEN_FDS: String(fds.length), LISTEN_FDNAMES: names },
+    }
+    const command = ['LISTEN_PID=$$ exec "$0" "$@"', process.execPath, MAIN]
+    const child = ns.spawn('sh', ['-c', ...command], { env, stdio: ['ignore', 'pipe', 'ignore', ...fds] })
+    for await (const text of createInterface({ input: outputOf(child) })) if (text.includes('"msg":"ready"')) break
+    child.stdout?.resume()
+    return child
+  }
+  const stop = async (child: ChildProcess) => {
+    child.kill('SIGTERM')
+    await once(child, 'exit')
+  }
+  try {
+    const first = await run()
+    const asking = await caller(ns, TOKEN)
+    await wait(1000)
+    await stop(first)
+    const second = await run()
+    await wait(1000)
+    const told = await asking.end()
+    await stop(second)
+    return told
+  } finally {
+    for (const remove of removals.reverse()) await remove()
+    rmSync(join(dir, 'notify'), { force: true })
+  }
+}
+
 function outputOf({ stdout }: ChildProcess): Readable {
   if (stdout === null) throw new TypeError('no output')
   return stdout
@@ -130,6 +179,19 @@ async function line(child: ChildProcess, from = child.stdout): Promise<string> {
   if (from === null) throw new TypeError('no output')
   for await (const text of createInterface({ input: from })) return text
   throw new Error('ended without a word')
+}
+
+function tellCaller(report: Report, all: readonly Told[]): void {
+  const sum = (of: (one: Told) => number) => all.reduce((total, one) => total + of(one), 0)
+  const note = `of ${sum(({ asked }) => asked)} calls, 200 a second, half of them on new connections`
+  report({ figure: 'handover_failed', value: sum(({ failed }) => failed.length), unit: 'calls', goal: 0, note })
+  report({
+    figure: 'handover_wait',
+    value: Math.max(...all.map(({ longest }) => longest)),
+    unit: 'ms',
+    goal: 2000,
+    note: 'longest',
+  })
 }
 
 function tell(report: Report, kind: string, all: readonly Started[]): void {

@@ -186,8 +186,11 @@ t.test(
     if (!requireRoot(t)) return
     const { running, add, kill, restart } = await agent(t)
     const machine = tail(t, running, '--areas', 'firewall', '--json')
-    const toldPeople = tail(t, running, '--areas', 'firewall', '--since', '0', '--count', '6').end()
+    const people = tail(t, running, '--areas', 'firewall', '--since', '0', '--count', '7')
     await machine.line()
+    await add()
+    t.match(await people.line(), /rule.created/, 'it reads before the agent is ended')
+    const toldPeople = people.end()
     for (const signal of ['SIGTERM', 'SIGKILL', 'SIGTERM'] as const) {
       await add()
       await kill(signal)
@@ -195,11 +198,11 @@ t.test(
       await add()
     }
     const seen: number[] = []
-    while (seen.length < 6) {
+    while (seen.length < 7) {
       const frame = JSON.parse(await machine.line())
       if ('id' in frame) seen.push(Number(/rules\/(\d+)/.exec(frame.resource)?.[1]))
     }
-    t.same(seen, range(1, 6))
+    t.same(seen, range(1, 7))
     machine.child.kill('SIGINT')
     t.match(await machine.end(), { code: 0, err: '' })
     const told = await toldPeople
