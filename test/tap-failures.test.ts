@@ -4,6 +4,7 @@ import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { failuresIn, report } from '../scripts/tap-failures.ts'
+import { timesIn } from '../scripts/tap-times.ts'
 import { scratch } from './build.ts'
 
 const ROOT = join(import.meta.dirname, '..', '..')
@@ -108,4 +109,15 @@ t.test('a run ends as its tests do, and says last what failed', async (t) => {
   const good = run('good.test.js', "t.equal(1, 1, 'one is one')")
   t.equal(good.status, 0, good.stderr)
   t.notMatch(good.stdout, /failed:/)
+})
+
+t.test('where the time went: by folder, then the slowest files; a run of few files says nothing', async (t) => {
+  const file = (n: number, ms: number) =>
+    `${n % 5 ? '' : 'not '}ok ${n} - build/plugins/${n % 2 ? 'nat' : 'lb'}/test/f${n}.test.js # time=${ms}ms`
+  const files = Array.from({ length: 14 }, (_, n) => file(n + 1, (n + 1) * 1000.4))
+  const told = timesIn(['TAP version 14', '    ok 1 - inner # time=9000ms', ...files].join('\n')).split('\n')
+  t.equal(told[0], '   105 s  all 14 files, one after the other')
+  t.same(told.slice(1, 3), ['    56 s  plugins/lb (7)', '    49 s  plugins/nat (7)'])
+  t.equal(told[3], '    14 s  plugins/lb/test/f14')
+  t.equal(timesIn(files.slice(0, 3).join('\n')), '')
 })
