@@ -8,6 +8,9 @@ import koffi from 'koffi'
 import { KernelError } from '../libc.ts'
 import { BPF_LAYOUT } from '../numbers.ts'
 
+/** Of folders of pins: nobody but root sees what there is. */
+export const FOLDER = { recursive: true, mode: 0o700 } as const
+
 /** BPF_FS_MAGIC of linux/magic.h */
 const BPF_FS_MAGIC = 0xcafe4a11
 
@@ -31,7 +34,7 @@ export function ensureBpffs(root: string): void {
   try {
     mkdirSync(target, { recursive: true })
     if (!isBpffs(target) && mount('bpf', target, 'bpf', 0, null) < 0) throw new KernelError(koffi.errno())
-    mkdirSync(root, { recursive: true })
+    mkdirSync(root, FOLDER)
   } catch (cause) {
     throw new Error(`${root} is no bpf filesystem: run as root: mount -t bpf bpf ${target}`, { cause })
   }
@@ -50,7 +53,7 @@ export function isBpffs(path: string): boolean {
 /** Directory of this agent's pins below `root`, which `ensureBpffs` has seen; made when it is not there. */
 export function layoutDir(root: string): string {
   const dir = join(root, `v${BPF_LAYOUT}`)
-  mkdirSync(dir, { recursive: true })
+  mkdirSync(dir, FOLDER)
   return dir
 }
 
@@ -71,7 +74,7 @@ const TRIES = 5
 /** Pins at `path` what `pin` pins there; its folder is made if it is not there, or goes meanwhile. @throws KernelError */
 export function pinAt(path: string, pin: (path: string) => void): void {
   for (let left = TRIES; ; left--) {
-    mkdirSync(dirname(path), { recursive: true })
+    mkdirSync(dirname(path), FOLDER)
     try {
       pin(path)
       return
@@ -93,7 +96,7 @@ export function retire(root: string, folders: readonly string[] = ['']): void {
   for (const folder of folders) {
     const from = join(layoutDir(root), folder)
     if (!existsSync(from)) continue
-    if (folder !== '') mkdirSync(to, { recursive: true })
+    if (folder !== '') mkdirSync(to, FOLDER)
     renameSync(from, join(to, folder))
   }
 }

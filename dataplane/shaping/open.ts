@@ -2,6 +2,7 @@
 import { mkdirSync } from 'node:fs'
 import type { Attaching } from '../bpf/attach/attaching.ts'
 import { onTrialDevice } from '../bpf/attach/trial.ts'
+import { FOLDER } from '../bpf/bpffs.ts'
 import type { Programs } from '../bpf/port/open.ts'
 import { openRing } from '../bpf/ringbuf.ts'
 import { NETLINK_ROUTE } from '../netlink/bind.ts'
@@ -53,7 +54,7 @@ export async function openShaping(options: ShapingOptions): Promise<{ driver: Dr
   }
   const kind = queueKind(programs)
   // What the agent leaves behind is the same whether or not there ever was a limit.
-  mkdirSync(kind.dir, { recursive: true })
+  mkdirSync(kind.dir, FOLDER)
   const pairs = new Pairs(netlink, programs.object, attaching.of(kind), kind.dir)
   let meddled = true
   const monitor = openMonitor({

@@ -6,7 +6,7 @@ import { mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { KernelError } from '../../libc.ts'
 import { CLASSIFIER_PRIORITIES } from '../../numbers.ts'
-import { pinAt, pinsIn } from '../bpffs.ts'
+import { FOLDER, pinAt, pinsIn } from '../bpffs.ts'
 import { attachNetfilter, type Link, openLink } from '../link.ts'
 import type { BpfObject } from '../object.ts'
 
@@ -27,7 +27,7 @@ export class FilterLinks {
     this.#dir = join(dir, 'links')
     this.#object = object
     this.#digest = digest
-    mkdirSync(this.#dir, { recursive: true })
+    mkdirSync(this.#dir, FOLDER)
   }
 
   /** Attaches what is missing, and ends the links of other builds. True when something was missing. @throws KernelError */

@@ -11,7 +11,7 @@ import { BPF_LAYOUT, WORK_BRIDGE } from '../../numbers.ts'
 import { type Driver, KernelRefusal } from '../../plane.ts'
 import type { Attaching } from '../attach/attaching.ts'
 import { detachPinned } from '../attach/attachments.ts'
-import { ensureBpffs, KEPT, layoutDir, layouts, pinsIn, removeLayout } from '../bpffs.ts'
+import { ensureBpffs, FOLDER, KEPT, layoutDir, layouts, pinsIn, removeLayout } from '../bpffs.ts'
 import { openObject } from '../object.ts'
 import type { Balancer } from './balancer.ts'
 import type { Balanced } from './connections.ts'
@@ -212,7 +212,7 @@ export async function removeBalancer(root: string, attaching?: Attaching): Promi
 }
 
 /** Leaves a sign that nft balances here, so that the next agent which may do better tries at once whether it can. */
-export const keepTrace = (root: string): void => void mkdirSync(pinRoot(root), { recursive: true })
+export const keepTrace = (root: string): void => void mkdirSync(pinRoot(root), FOLDER)
 
 function detailOf(size: number): string {
   const detail = `eBPF programs, virtual addresses: ${size}`

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import koffi from 'koffi'
 import { close, KernelError, socket } from '../../libc.ts'
 import { detachPinned } from '../attach/attachments.ts'
-import { pinAt, pinsIn } from '../bpffs.ts'
+import { FOLDER, pinAt, pinsIn } from '../bpffs.ts'
 import { attachSockets, openLink, type SocketHook } from '../link.ts'
 import type { BpfObject } from '../object.ts'
 
@@ -31,7 +31,7 @@ export class SocketLinks {
   constructor(dir: string, object: Pick<BpfObject, 'program'>) {
     this.#dir = join(dir, 'sockets')
     this.#object = object
-    mkdirSync(this.#dir, { recursive: true })
+    mkdirSync(this.#dir, FOLDER)
   }
 
   /** Attaches all hooks, or takes them off. @throws KernelError */

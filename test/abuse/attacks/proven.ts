@@ -197,4 +197,30 @@ export const proven: readonly Proven[] = [
     'dataplane/bpf/attach/test/attachments.test.ts',
     'the trial tells a form that works and leaves no device behind',
   ),
+  guest(
+    'hear a former network from a port whose last machine was detached',
+    'dataplane/bpf/port/test/reopen.test.ts',
+    'hears its former network no more',
+  ),
+  local(
+    'have frames pass unjudged by deleting pins',
+    'test/pins-gone-closed.test.ts',
+    'no machine of one tenant hears one of another',
+  ),
+  local('open a map or a program by its pin', 'test/pins-private.test.ts', 'nobody but root may open what is pinned'),
+  local(
+    "run code in the agent by Node's debugger after somebody sent SIGUSR1",
+    'core/test/debugger.test.ts',
+    'opens no debugger',
+  ),
+  stranger(
+    'wait for ever at a port that was switched off',
+    'core/test/handover.test.ts',
+    'what is switched off is kept no longer',
+  ),
+  stranger(
+    'have a change carried out, or a wrong key judged late, while the agent starts',
+    'core/test/starting.test.ts',
+    'wrong ones of the core are refused at once',
+  ),
 ]
