@@ -176,12 +176,14 @@ export async function assemble(options: BuildOptions): Promise<Agent> {
     now: () => now().getTime(),
     counts: metrics.gates,
     blocked: blockNews.tell,
+    starting: stages.doing,
     peers: elsewhere.peers,
   })
 
   const app = openServer(log, () => gates, metrics.http.unrouted)
   const loop = watchEventLoop()
   const stops: Stop[] = []
+  let closing = false
   const { opened, start, abandon } = openStart({
     queue,
     stages,
@@ -192,8 +194,11 @@ export async function assemble(options: BuildOptions): Promise<Agent> {
         onLoss: () => void queue.exclusively(() => drift.mend(false)),
         lock: lock.fd,
       })
+      // Whoever closed the agent has not waited for it.
+      if (closing) return await real.close()
       arrived(watchPlane(real, metrics.plane))
       await followUplink(plane, config, log)
+      if (closing) return
       turnOffUnsupported(areas, plane, states)
       for (const { name } of areas) if (states.reasonOff(name) !== undefined) enabled.delete(name)
       collections = collectionsOf(enabled.values())
@@ -208,11 +213,12 @@ export async function assemble(options: BuildOptions): Promise<Agent> {
     bring: () => drift.bring('boot').catch(() => {}),
     async run() {
       for (const area of enabled.values()) {
+        if (closing) return
         // An area that cannot start costs what it does, not the node.
         const stop = await startArea(area, contextOf(area.name))
         if (stop) stops.push(stop)
       }
-      if (options.clock === undefined) stops.push(drift.start())
+      if (options.clock === undefined && !closing) stops.push(drift.start())
     },
   })
   const agent: Agent = {
@@ -248,9 +254,10 @@ export async function assemble(options: BuildOptions): Promise<Agent> {
     publicKey: () => undefined,
     services: NO_SERVICES,
     async close() {
+      closing = true
       agent.tails.close()
       stages.stop()
-      abandon()
+      await abandon()
       blockNews.close()
       for (const stop of stops.reverse()) await stop()
       await app.close()
@@ -262,7 +269,7 @@ export async function assemble(options: BuildOptions): Promise<Agent> {
   }
   app.decorate('agent', agent)
   app.addHook('onRoute', (route) => void agent.routes.push(route))
-  waitForStart(app, stages, credentials)
+  waitForStart(app, stages, gates.foresee)
   gates.mount(app)
   addConventions(app)
   metrics.http.mount(app)

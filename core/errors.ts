@@ -48,3 +48,7 @@ const fieldText = (text: string) =>
     .slice(0, REASON_LENGTH)
 export const tooMany = (code: string, message: string, retryAfterSeconds: number) =>
   new ApiError(429, code, message, { 'retry-after': String(Math.max(1, Math.ceil(retryAfterSeconds))) })
+
+/** What cannot be answered while the agent starts or stops. `doing`: what it does. */
+export const tryAgain = (doing: string): ApiError =>
+  new ApiError(503, 'STARTING', `${doing}; try again`, { 'retry-after': '1' })

@@ -1,6 +1,6 @@
 /** The plane of an agent that answers already and has not opened it yet. */
 import type { Plane } from '../dataplane/plane.ts'
-import { ApiError } from './errors.ts'
+import { tryAgain } from './errors.ts'
 
 /** What can be said without a kernel. Whoever asks for more should have waited (core/stages.ts), and is not told a guess. */
 const COMING: Partial<Plane> = {
@@ -22,9 +22,7 @@ export function planeToCome(): PlaneToCome {
     get(_target, name) {
       if (real !== undefined) return Reflect.get(real, name)
       if (Object.hasOwn(COMING, name)) return Reflect.get(COMING, name)
-      throw new ApiError(503, 'STARTING', 'the agent is starting: it opens the data plane; try again', {
-        'retry-after': '1',
-      })
+      throw tryAgain('the agent is starting: it opens the data plane')
     },
   })
   return {

@@ -3,7 +3,7 @@
  * `plane`, until the data plane is open, so that the kernel can be asked; `start`, until the kernel holds what is stored
  * and the areas run.
  */
-import { ApiError } from './errors.ts'
+import { ApiError, tryAgain } from './errors.ts'
 
 export const NEEDS = ['plane', 'start'] as const
 export type Need = (typeof NEEDS)[number]
@@ -16,12 +16,18 @@ const DOING: Readonly<Record<Need, string>> = {
 /** Below the 30 s that a request may take to arrive: its body is not read while it waits. */
 const LONGEST_MS = 25_000
 
+/** Nobody reads it. */
+const GONE = new ApiError(400, 'ABORTED', 'the caller has gone')
+
 export interface Stages {
   /** What the agent does at its start, in a sentence; undefined once it has started. */
   doing(): string | undefined
   isMet(need: Need): boolean
-  /** Undefined when `need` is met; else resolves once it is. Rejects with a 503 after 25 s, and when the agent stops before. */
-  until(need: Need): Promise<void> | undefined
+  /**
+   * Undefined when `need` is met; else resolves once it is. Rejects with a 503 after 25 s, and when the agent stops before; at
+   * once, and with nothing kept, when whoever asks has `gone`.
+   */
+  until(need: Need, gone?: AbortSignal): Promise<void> | undefined
   /** A need is met, and those before it are. */
   reached(need: Need): void
   /** Refuses whoever waits. */
@@ -34,9 +40,8 @@ export function openStages({ longestMs = LONGEST_MS } = {}): Stages {
   let stopping = false
 
   const first = (): Need | undefined => missing.values().next().value
-  const refusal = (why: string) => new ApiError(503, 'STARTING', `${why}; try again`, { 'retry-after': '1' })
 
-  function wait(need: Need): Promise<void> {
+  function wait(need: Need, gone?: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
       const own = {
         need,
@@ -47,8 +52,9 @@ export function openStages({ longestMs = LONGEST_MS } = {}): Stages {
           else reject(error)
         },
       }
-      const timer = setTimeout(() => own.end(refusal(DOING[first() ?? need])), longestMs)
+      const timer = setTimeout(() => own.end(tryAgain(DOING[first() ?? need])), longestMs)
       waiting.add(own)
+      gone?.addEventListener('abort', () => own.end(GONE), { once: true })
     })
   }
 
@@ -58,9 +64,9 @@ export function openStages({ longestMs = LONGEST_MS } = {}): Stages {
       return need && DOING[need]
     },
     isMet: (need) => !missing.has(need),
-    until(need) {
+    until(need, gone) {
       if (!missing.has(need)) return undefined
-      return stopping ? Promise.reject(refusal('the agent stops')) : wait(need)
+      return stopping ? Promise.reject(tryAgain('the agent stops')) : wait(need, gone)
     },
     reached(need) {
       for (const one of NEEDS.slice(0, NEEDS.indexOf(need) + 1)) missing.delete(one)
@@ -68,7 +74,7 @@ export function openStages({ longestMs = LONGEST_MS } = {}): Stages {
     },
     stop() {
       stopping = true
-      for (const one of [...waiting]) one.end(refusal('the agent stops'))
+      for (const one of [...waiting]) one.end(tryAgain('the agent stops'))
     },
   }
 }

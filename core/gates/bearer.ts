@@ -1,5 +1,5 @@
 import { hash as digest, timingSafeEqual } from 'node:crypto'
-import { unauthorized } from '../errors.ts'
+import { tryAgain, unauthorized } from '../errors.ts'
 import type { Caller, Gate } from './gate.ts'
 import type { Lockout } from './lockout.ts'
 
@@ -49,11 +49,25 @@ export function isOfUnknownKind(credentials: Credentials, header: string | undef
   return kind !== undefined && !credentials.keys.has(kind)
 }
 
+/**
+ * What a credential would come to, without counting anything: `known` is accepted, `unclear` may be one by an area that has not
+ * started, `wrong` will never be one, and neither is none.
+ */
+export function credentialOf(credentials: Credentials, header: string | undefined): 'known' | 'unclear' | 'wrong' {
+  const token = bearerToken(header)
+  if (token === undefined) return 'wrong'
+  if (isOfUnknownKind(credentials, header)) return 'unclear'
+  return resolve(credentials, token) === undefined ? 'wrong' : 'known'
+}
+
 const NODE: Caller = { kind: 'token', label: 'node' }
 const CLI: Caller = { kind: 'cli', label: 'root' }
 
-/** D1 steps 4 and 5: public routes pass; all else needs a credential. Only a presented, wrong one counts as a failure. */
-export function bearer(credentials: Credentials, lockout: Lockout): Gate {
+/**
+ * D1 steps 4 and 5: public routes pass; all else needs a credential. Only a presented, wrong one counts as a failure. While
+ * the agent starts nobody can say of every key whether it is wrong: such a key is refused and counts as nothing.
+ */
+export function bearer(credentials: Credentials, lockout: Lockout, starting: () => string | undefined): Gate {
   return (call) => {
     if (call.client.control) {
       call.caller = CLI
@@ -64,6 +78,8 @@ export function bearer(credentials: Credentials, lockout: Lockout): Gate {
     const token = bearerToken(header)
     call.caller = token === undefined ? undefined : resolve(credentials, token)
     if (call.caller !== undefined) return undefined
+    const doing = starting()
+    if (doing !== undefined && isOfUnknownKind(credentials, header)) return tryAgain(doing)
     if (header !== undefined) lockout.fail(call.client.key, 'rest')
     return unauthorized()
   }

@@ -7,7 +7,7 @@ import type { LicenceView } from '../licence/state.ts'
 import type { GateCounts } from '../observe/counts.ts'
 import { openPassing, type Peers, passedOf } from '../transport/elsewhere.ts'
 import { allowList } from './allow-list.ts'
-import { bearer, type Credentials } from './bearer.ts'
+import { bearer, type Credentials, credentialOf } from './bearer.ts'
 import { clientOf } from './client.ts'
 import { freeze } from './freeze.ts'
 import { apiPath, type Call, type Gate } from './gate.ts'
@@ -45,11 +45,17 @@ export interface GateParts {
   /** Milliseconds. */
   now: () => number
   counts: GateCounts
+  /** What the agent does at its start, while not every area that keeps keys runs. */
+  starting?: () => string | undefined
   /** Who knows the other members of the cluster. */
   peers?: ReadonlySet<Peers>
   /** Is told of every address that is blocked from now on. */
   blocked?: (block: NewBlock) => void
 }
+
+/** Who calls: an operator, or one who bears a key of an area that has not started, or nobody on a public path. */
+export type Foreseen = 'refused' | 'known' | 'unclear' | 'stranger'
+type Asked = Pick<FastifyRequest, 'raw' | 'headers' | 'routeOptions'>
 
 export type Gates = ReturnType<typeof openGates>
 
@@ -61,6 +67,7 @@ export function openGates({
   now,
   counts,
   blocked,
+  starting = () => undefined,
   peers = new Set(),
 }: GateParts) {
   const allowed = allowList(config)
@@ -79,7 +86,7 @@ export function openGates({
     allow_list: allowed.gate,
     lockout: locked.gate,
     rate: rated.gate,
-    bearer: bearer(credentials, locked),
+    bearer: bearer(credentials, locked, starting),
     member: member(peers),
     scope,
     plan: plan(licence),
@@ -120,8 +127,20 @@ export function openGates({
     return undefined
   }
 
+  /** What the gates would say of who calls, as far as it can be said and without counting it. */
+  function foresee({ raw, headers, routeOptions }: Asked): Foreseen {
+    if (passedOf(raw) !== undefined) return 'known'
+    const { control, address, key } = clientOf(raw.socket)
+    if (control) return 'known'
+    if (!allowed.admits(address) || locked.refusal(key) !== undefined) return 'refused'
+    if (routeOptions.config.public === true) return 'stranger'
+    const credential = credentialOf(credentials, headers.authorization)
+    return credential === 'wrong' ? 'refused' : credential
+  }
+
   return {
     judge,
+    foresee,
     admits: allowed.admits,
     lockout: locked,
     rate: rated,

@@ -1,78 +1,13 @@
 /** An agent that answers before its data plane is open and before the kernel holds what is stored. */
 
-import pino from 'pino'
-import t, { type Test } from 'tap'
-import { type FakePlane, fakePlane } from '../../dataplane/plane.fake.ts'
-import { type Answer, scratch, TOKEN } from '../../test/build.ts'
-import type { Agent } from '../agent.ts'
+import t from 'tap'
+import { scratch } from '../../test/build.ts'
+import { early, waits } from '../../test/early.ts'
 import { stateOf } from '../agent-state.ts'
-import { assemble } from '../app.ts'
-import { hashSecret } from '../gates/bearer.ts'
+import { defineArea } from '../area.ts'
 import { openStages } from '../stages.ts'
-import { openOverrides } from '../state/overrides.ts'
 
 const P = '/api/v1'
-
-interface Early {
-  agent: Agent
-  plane: FakePlane
-  /** Lets the data plane open. */
-  open(): void
-  call(
-    method: 'GET' | 'POST' | 'DELETE',
-    path: string,
-    body?: object,
-    headers?: Record<string, string>,
-  ): Promise<Answer>
-}
-
-/** An agent that was assembled; its plane opens when the test says so. */
-async function early(t: Test, stateDir = scratch(t)): Promise<Early> {
-  openOverrides(`${stateDir}/overrides.json`).change((content) => {
-    content.tokenHash = hashSecret(TOKEN).toString('hex')
-  })
-  const plane = fakePlane({ classifier: true })
-  let open: (plane: FakePlane) => void = () => {}
-  const opening = new Promise<FakePlane>((resolve) => {
-    open = resolve
-  })
-  const agent = await assemble({
-    stateDir,
-    configFile: `${stateDir}/none.json`,
-    environment: {},
-    log: pino({ level: 'silent' }),
-    openPlane: () => opening,
-    clock: () => performance.now(),
-  })
-  t.teardown(() => agent.close())
-  return {
-    agent,
-    plane,
-    open: () => open(plane),
-    async call(method, url, payload, headers = {}) {
-      const answer = await agent.app.inject({
-        method,
-        url,
-        headers: { authorization: `Bearer ${TOKEN}`, ...headers },
-        ...(payload && { payload }),
-      })
-      const isJson = String(answer.headers['content-type']).startsWith('application/json')
-      return {
-        status: answer.statusCode,
-        headers: answer.headers,
-        text: answer.body,
-        body: isJson ? answer.json() : {},
-      }
-    },
-  }
-}
-
-/** Whether `work` has not ended after everything that could end it has had its turn. */
-async function waits(work: Promise<unknown>): Promise<boolean> {
-  const still = Symbol('waits')
-  const turns = new Promise((resolve) => setTimeout(() => resolve(still), 50))
-  return (await Promise.race([work, turns])) === still
-}
 
 t.test('every read is answered from the store while the data plane opens, or says what it needs', async (t) => {
   const { agent, call } = await early(t)
@@ -131,7 +66,7 @@ t.test('credentials: an area that keeps keys is waited for, wrong ones of the co
 
 t.test('what waits when the agent is told to stop is refused and changes nothing', async (t) => {
   const stateDir = scratch(t)
-  const { agent, call } = await early(t, stateDir)
+  const { agent, call } = await early(t, { stateDir })
   agent.start().catch(() => {})
   const change = call('POST', `${P}/rules`, { action: 'drop', source_ip: '198.51.100.1' })
   t.ok(await waits(change))
@@ -160,4 +95,47 @@ t.test('an agent that is closed before it has started lets go of everything', as
   const { agent } = await early(t)
   await agent.close()
   await t.rejects(agent.start(), /closed before it started/)
+})
+
+t.test('an agent that is closed while its plane opens closes the plane that comes too late', async (t) => {
+  const { agent, plane, open } = await early(t)
+  let closed = 0
+  const { close } = plane
+  plane.close = async () => {
+    closed++
+    await close()
+  }
+  const started = agent.start()
+  await agent.close()
+  await t.rejects(started, /closed before it started/)
+  t.equal(closed, 0)
+  open()
+  await new Promise((resolve) => setImmediate(resolve))
+  t.equal(closed, 1)
+})
+
+t.test('an agent that is closed while its areas start ends those that have, and starts no other', async (t) => {
+  const did: string[] = []
+  const area = (name: string, start: () => Promise<unknown>) =>
+    defineArea(import.meta.url, {
+      name,
+      summary: name,
+      prefixes: [`/${name}`],
+      routes() {},
+      async start() {
+        did.push(`${name} starts`)
+        await start()
+        return () => void did.push(`${name} ends`)
+      },
+    })
+  let closed: Promise<void> = Promise.resolve()
+  const first = area('early', async () => {
+    closed = agent.close()
+  })
+  const second = area('late', async () => {})
+  const { agent, open } = await early(t, { extraAreas: [first, second], only: ['early', 'late'] })
+  open()
+  await agent.start()
+  await closed
+  t.same(did, ['early starts', 'early ends'])
 })

@@ -58,6 +58,21 @@ export const proven: readonly Proven[] = [
   ),
   stranger('make the agent throw', 'test/rest/fuzz.test.ts', 'arbitrary calls get no 5xx'),
   stranger(
+    'fill the memory of an agent that starts with calls that wait',
+    'core/transport/test/until-started.test.ts',
+    'one connection cannot have thousands of requests wait',
+  ),
+  stranger(
+    'keep callers that are known from an agent that starts',
+    'core/transport/test/until-started.test.ts',
+    'of one source a few strangers wait',
+  ),
+  stranger(
+    'try more keys than else at an agent that starts',
+    'core/transport/test/until-started.test.ts',
+    'keys that waited are judged one after the other',
+  ),
+  stranger(
     'read a secret out of logs, events and answers',
     'test/rest/failure.test.ts',
     'appear in no log, event, answer or file',
