@@ -60,7 +60,7 @@ export function openHealth({
   const ofNode = (): Amiss[] => [
     ...Array.from(new Set(kernel.values()), (what) => ({ source: 'kernel' as const, what })),
     ...[store.problem() ?? []].flat().map((what) => ({ source: 'store' as const, what })),
-    ...waiting(plane).map((what) => ({ source: 'waiting' as const, what })),
+    ...(stages?.doing() === undefined ? waiting(plane) : []).map((what) => ({ source: 'waiting' as const, what })),
   ]
   return {
     troubles: () => ofNode().map(({ what }) => what),

@@ -6,7 +6,6 @@ import { tryAgain } from './errors.ts'
 const COMING: Partial<Plane> = {
   check: () => [],
   kinds: new Set(),
-  pending: () => [],
   close: async () => {},
 }
 

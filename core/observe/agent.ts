@@ -56,7 +56,10 @@ export const agentReadings: readonly Reading<Watched>[] = [
     type: 'gauge',
     labels: ['area'],
     read: ({ agent }) =>
-      agent.states.all().map(({ name, reason }) => ({ value: flag(reason === undefined), labels: { area: name } })),
+      // Which of them the node can carry is known once the data plane is open.
+      agent.stages.isMet('plane')
+        ? agent.states.all().map(({ name, reason }) => ({ value: flag(reason === undefined), labels: { area: name } }))
+        : [],
   },
   {
     name: 'plane_facility_up',

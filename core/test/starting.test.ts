@@ -1,7 +1,7 @@
 /** An agent that answers before its data plane is open and before the kernel holds what is stored. */
 
 import t from 'tap'
-import { scratch } from '../../test/build.ts'
+import { scratch, TOKEN } from '../../test/build.ts'
 import { early, waits } from '../../test/early.ts'
 import { stateOf } from '../agent-state.ts'
 import { defineArea } from '../area.ts'
@@ -29,6 +29,9 @@ t.test(
     const started = agent.start()
     const { body } = await call('GET', `${P}/status`)
     t.match(body, { status: 'starting', warnings: ['the agent is starting: it opens the data plane'] })
+    t.equal((body.acceleration as { summary: string }).summary, 'the agent is starting: it opens the data plane')
+    const metrics = await agent.app.inject({ url: `${P}/metrics`, headers: { authorization: `Bearer ${TOKEN}` } })
+    t.notMatch(metrics.body, /stratum_area_up\{/, 'which areas the node can carry is not known')
     t.equal(agent.ailing(''), 'the agent is starting: it opens the data plane')
     t.equal(agent.ailing('firewall'), agent.ailing(''))
     t.equal((await call('GET', `${P}/health`)).status, 200)

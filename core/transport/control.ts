@@ -89,6 +89,8 @@ function serviceRoutes(app: TypedApp, agent: Agent): void {
   const status = () => {
     const amiss = remedied(agent)
     return {
+      // Until it has started nobody knows which areas the node can carry, nor what is amiss.
+      starting: agent.stages.doing(),
       services: agent.services.status(),
       areas: states.all(),
       facilities: plane.check(),

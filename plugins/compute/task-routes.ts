@@ -11,11 +11,17 @@ import { newestTasks, showTask, taskPath, toTask } from './task-rules.ts'
 /** How many the list shows: unless it is told how many, and at most. */
 const [USUAL, MOST] = [50, 500]
 
+/** What an agent that died has left running, the next one fails at its start. */
+const config = { after: 'start' as const }
+
 export function taskRoutes(app: TypedApp): void {
   const { store } = app.agent
   app.get(
     '/tasks',
-    { schema: { summary: 'The newest tasks', querystring: schema.TaskQuery, response: { 200: schema.TaskList } } },
+    {
+      config,
+      schema: { summary: 'The newest tasks', querystring: schema.TaskQuery, response: { 200: schema.TaskList } },
+    },
     (request, reply) => {
       const { limit, state } = request.query
       const most = limit === undefined ? USUAL : readLimit(limit)
@@ -28,7 +34,7 @@ export function taskRoutes(app: TypedApp): void {
   )
   app.get(
     '/tasks/:id',
-    { schema: { summary: 'One task', params: schema.TaskParams, response: { 200: schema.TaskOne } } },
+    { config, schema: { summary: 'One task', params: schema.TaskParams, response: { 200: schema.TaskOne } } },
     (request, reply) => sendOne(request, reply, { task: showTask(store.read, request.params.id) }),
   )
 }

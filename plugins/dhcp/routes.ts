@@ -15,6 +15,8 @@ export function routes(app: TypedApp): void {
   app.get(
     '/dhcp/leases',
     {
+      // The responder gives leases while there is no agent: they are stored at its start.
+      config: { after: 'start' },
       schema: {
         summary: 'Leases of all networks that are or were served over DHCP',
         querystring: schema.LeaseQuery,

@@ -14,7 +14,7 @@ const Query = Type.Object({ counters: Type.Optional(StringEnum(['true', 'false']
 
 export function control(app: TypedApp): void {
   const { store, plane, config, now } = app.agent
-  app.get('/rules', { config: { after: 'plane' }, schema: { querystring: Query } }, (request, reply) => {
+  app.get('/rules', { config: { after: 'start' }, schema: { querystring: Query } }, (request, reply) => {
     const counted = request.query.counters === 'true'
     if (counted && !plane.filter.accelerated) throw conflict('NO_CLASSIFIER', withoutClassifier(plane))
     return sendList<Row>(reply, store, {
@@ -23,7 +23,7 @@ export function control(app: TypedApp): void {
       view: (row) => (counted ? { ...withSchedule(row), ...hits(plane, row) } : withSchedule(row)),
     })
   })
-  app.get('/trace', { config: { after: 'plane' }, schema: { querystring: TraceQuery } }, async (request) => {
+  app.get('/trace', { config: { after: 'start' }, schema: { querystring: TraceQuery } }, async (request) => {
     const verdict = await trace({ plane, config, now, read: store.read }, readPacket(request.query))
     const row = verdict.id === undefined ? undefined : queries(store.read).byId.get({ id: verdict.id })
     return { ...verdict, ...(row && { rule: withSchedule(row) }) }

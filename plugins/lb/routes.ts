@@ -21,8 +21,8 @@ const VIPS_AT_ONCE = 4
 /** Every path parameter is a string. */
 const param = ({ params }: { params: unknown }, name: 'id' | 'bid'): string =>
   (params as Record<string, string | undefined>)[name] ?? ''
-/** Which backends answer, and their connections, the data plane tells. */
-const MEASURED = { after: 'plane' as const }
+/** Which backends answer, and their connections, the data plane tells once it knows them. */
+const MEASURED = { after: 'start' as const }
 /** What a GET answers, as far as it is stored, and what If-Match is held against. */
 const one = (id: string) => (db: Db) => stored(servedBy(db, findVip(db, id)))
 

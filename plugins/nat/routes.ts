@@ -59,7 +59,11 @@ export function routes(app: TypedApp): void {
   )
   app.get(
     '/gateway/snat',
-    { schema: { summary: 'All source NAT rules and port forwards', response: { 200: schema.NatRuleList } } },
+    {
+      // What waits for a device is known once all has been tried.
+      config: { after: 'start' },
+      schema: { summary: 'All source NAT rules and port forwards', response: { 200: schema.NatRuleList } },
+    },
     (_request, reply) => {
       const awaited = awaitedDevices(plane, AREA)
       return sendList<Row>(reply, store, {

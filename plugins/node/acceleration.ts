@@ -7,7 +7,9 @@ export interface Acceleration {
   detail: string
 }
 
-export function acceleration(facilities: readonly Facility[]): Acceleration {
+/** `starting`: what the agent does while it is not known what the node can do. */
+export function acceleration(facilities: readonly Facility[], starting?: string): Acceleration {
+  if (starting !== undefined && facilities.length === 0) return { mode: 'none', summary: starting, detail: '' }
   const off = facilities.filter(({ available }) => !available)
   const on = facilities.filter(({ available }) => available)
   const has = (name: string) => on.some((facility) => facility.name === name)

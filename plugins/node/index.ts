@@ -33,7 +33,7 @@ export default defineArea(import.meta.url, {
         status: stateOf(agent),
         version: agent.version,
         uptime: uptime(),
-        acceleration: acceleration(agent.plane.check()),
+        acceleration: acceleration(agent.plane.check(), agent.stages.doing()),
       }),
     )
     app.get(

@@ -6,6 +6,8 @@ import type { VerbContext } from '../verb.ts'
 import type { Finding } from './finding.ts'
 
 export interface Told {
+  /** What the agent does at its start; absent once it has started. */
+  starting?: string
   services: readonly ServiceStatus[]
   areas: readonly { name: string; reason?: string }[]
   facilities: readonly { name: string; available: boolean; detail: string; restarts?: number }[]
@@ -28,10 +30,11 @@ export async function askAgent({ call }: Pick<VerbContext, 'call'>): Promise<Fin
   return [...ofServices(told), ...licenceFindings(license, reason), ...(blocks.length > 0 ? [blocked] : [])]
 }
 
-export function ofServices({ services, areas, facilities, troubles, amiss }: Told): Finding[] {
+export function ofServices({ starting, services, areas, facilities, troubles, amiss }: Told): Finding[] {
   const off = facilities.filter(({ available }) => !available)
   return [
     { severity: 'ok', about: 'agent', what: 'answers on its control socket' },
+    ...startFindings(starting),
     ...services.map(serviceFinding),
     ...facilities.flatMap(facilityFindings),
     ...areas.flatMap(({ name, reason }): Finding[] => {
@@ -50,6 +53,18 @@ export function ofServices({ services, areas, facilities, troubles, amiss }: Tol
         remedy: remedyForTrouble(trouble),
       }),
     ),
+  ]
+}
+
+function startFindings(starting: string | undefined): Finding[] {
+  if (starting === undefined) return []
+  return [
+    {
+      severity: 'note',
+      about: 'agent',
+      what: starting,
+      remedy: 'ask again: what is amiss is known once it has started',
+    },
   ]
 }
 

@@ -4,6 +4,8 @@ import type { ServiceStatus } from '../../services.ts'
 import type { Verb } from '../verb.ts'
 
 interface Services {
+  /** What the agent does at its start; absent once it has started. */
+  starting?: string
   services: ServiceStatus[]
   areas: { name: string; reason?: string }[]
   facilities: { name: string; available: boolean; detail: string }[]
@@ -32,11 +34,19 @@ export const verbs: readonly Verb[] = [
       const answer = await call<Services>('GET', '/control/v1/services')
       print(
         answer,
-        [...serviceLines(answer), ...facilityLines(answer), ...areaLines(answer), ...troubleLines(answer)].join('\n'),
+        [
+          ...startLines(answer),
+          ...serviceLines(answer),
+          ...facilityLines(answer),
+          ...areaLines(answer),
+          ...troubleLines(answer),
+        ].join('\n'),
       )
     },
   },
 ]
+
+const startLines = ({ starting }: Services) => (starting === undefined ? [] : [starting])
 
 const serviceLines = ({ services }: Services) =>
   services.map(({ name, listening, off }) =>
