@@ -9,6 +9,7 @@ import type { Plane } from '../dataplane/plane.ts'
 import type { Agent } from './agent.ts'
 import { type AreaContext, type AreaPlugin, type Stop, startArea } from './area.ts'
 import { areaStates, chosenPlugins, inOrder, neededBy, turnOffUnsupported } from './areas.ts'
+import { tryAgain } from './errors.ts'
 import type { Credentials } from './gates/bearer.ts'
 import { openBlockNews } from './gates/block-news.ts'
 import { GATES, openGates } from './gates/index.ts'
@@ -281,5 +282,5 @@ export async function assemble(options: BuildOptions): Promise<Agent> {
 }
 
 async function notYet(): Promise<never> {
-  throw new Error('a change before the data plane is open')
+  throw tryAgain('the agent is starting: it opens the data plane')
 }

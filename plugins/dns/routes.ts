@@ -88,7 +88,10 @@ export function routes(app: TypedApp): void {
   )
   app.get(
     '/dns/dnssec/:zone',
-    { schema: { summary: 'Keys of a signed zone; the first call signs it', response: { 200: schema.Dnssec } } },
+    {
+      config: { after: 'start' },
+      schema: { summary: 'Keys of a signed zone; the first call signs it', response: { 200: schema.Dnssec } },
+    },
     async (request, reply) => {
       const zone = zoneCalled(store.read, (request.params as { zone: string }).zone)
       const known = queries(store.read).keyOf.get({ zone: zone.id })
