@@ -56,6 +56,8 @@ export async function main(brought: () => void): Promise<void> {
   const log = openLog('info')
   // Node would open its debugger on loopback, by which every user of the node could run programs as root.
   process.on('SIGUSR1', (signal) => log.warn({ signal }, 'ignored: no debugger is opened'))
+  // Its default would end the agent; what the file says by then is read in any case.
+  process.on('SIGHUP', () => {})
   const manager = serviceManager(environment, (error) => log.warn({ err: error }, 'systemd cannot be told'))
   mkdirSync(places.runDir, { recursive: true, mode: 0o755 })
   const first = values.quickstart ? quickstart.prepare(places) : undefined
@@ -76,8 +78,10 @@ export async function main(brought: () => void): Promise<void> {
   // Whoever asks from here on is answered from the store, or waits (core/stages.ts).
   const kept = openKeptSockets(manager, environment)
   const control = await listenControl(agent.app.routing.bind(agent.app), controlSocket(places), kept.under('control'))
-  const stopWatching = [await openNetwork(agent, places, kept), followConfiguration(agent, places)]
+  const stopWatching = [followConfiguration(agent, places)]
   const stop = openStop({ agent, manager, control, stopWatching })
+  // The first start waits here for the data plane, to whose addresses its certificate is made out.
+  stopWatching.push(await openNetwork(agent, places, kept))
   await agent.start()
   brought()
   stop.sayStopping = await followState(agent)

@@ -42,7 +42,7 @@ type Environment = Readonly<Record<string, string | undefined>>
 
 /** Those that systemd has handed over to this process, by the names under which they were kept. */
 export function openKeptSockets(manager: ServiceManager, environment: Environment, pid = process.pid): KeptSockets {
-  const left = handedOver(environment, pid)
+  const left = handedOver(environment, pid).filter(({ fd }) => isSocket(fd))
   for (const { fd } of left) closeOnExec(fd)
 
   function drop(these: (one: Handed) => boolean): void {
@@ -88,6 +88,15 @@ function handedOver({ LISTEN_PID, LISTEN_FDS, LISTEN_FDNAMES = '' }: Environment
   if (LISTEN_PID !== String(pid) || !Number.isInteger(count) || count < 0 || count > MOST_FDS) return []
   const names = LISTEN_FDNAMES.split(':')
   return Array.from({ length: count }, (_, at) => ({ name: names[at] ?? '', fd: FIRST_FD + at }))
+}
+
+/** What is none was not handed over, whatever the environment says: it may be a file of this process. */
+function isSocket(fd: number): boolean {
+  try {
+    return [AF_UNIX, AF_INET, AF_INET6].includes(boundTo(fd).readUInt16LE(0))
+  } catch {
+    return false
+  }
 }
 
 /** Whether an encoded sockaddr is that of `place`. */

@@ -1,4 +1,8 @@
 /** Restarts that nobody notices who calls: the listening sockets are kept and handed over. */
+import { spawnSync } from 'node:child_process'
+import { chmodSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import t, { type Test } from 'tap'
 import { overSocket, type RunningAgent, startAgent } from '../../test/agent.ts'
 import { scratch, TOKEN } from '../../test/build.ts'
@@ -84,4 +88,47 @@ t.test('descriptors that are for another process are left alone', async (t) => {
   const ns = netns(t)
   const agent = await startAgent(t, { ns, env: { LISTEN_PID: '1', LISTEN_FDS: '2', LISTEN_FDNAMES: 'rest:grpc' } })
   t.equal((await agent.call('GET', '/api/v1/status')).status, 200)
+})
+
+t.test('a control socket that callers do not reach any more is made anew, and kept', async (t) => {
+  const { keeper, agent } = await kept(t)
+  const usable = async (what: string) => {
+    await agent.restart()
+    t.equal((await agent.call('GET', '/api/v1/status')).status, 200, what)
+    t.equal(statSync(agent.socket).mode & 0o777, 0o600, what)
+    t.same(keeper.names(), ['control', 'events', 'grpc', 'rest'], what)
+  }
+  await agent.kill()
+  rmSync(agent.socket)
+  await usable('its file is gone')
+  await agent.kill()
+  chmodSync(agent.socket, 0o666)
+  await usable('somebody has opened it to all')
+  await agent.kill()
+  rmSync(agent.socket)
+  // Bound and not closed, as by an agent that was killed.
+  const bind = `require('node:net').createServer().listen('${agent.socket}', () => process.kill(process.pid, 'SIGKILL'))`
+  spawnSync(process.execPath, ['-e', bind])
+  t.ok(statSync(agent.socket).isSocket())
+  await usable('the file is the socket of one that is dead')
+  await agent.kill()
+  rmSync(agent.socket)
+  writeFileSync(agent.socket, 'no socket')
+  await usable('the file is none')
+})
+
+t.test('what is no socket is not taken for one, nor closed', (t) => {
+  const module = pathToFileURL(join(import.meta.dirname, '..', 'kept-sockets.js'))
+  const program = `
+    const { openKeptSockets } = await import('${module}')
+    const { openSync, fstatSync } = await import('node:fs')
+    const own = openSync('/dev/null')
+    const env = { LISTEN_PID: String(process.pid), LISTEN_FDS: '64', LISTEN_FDNAMES: 'control' }
+    const kept = openKeptSockets({ keep() {}, letGo() {} }, env)
+    if (kept.under('control').take({ path: '/x' }) !== undefined) throw new Error('taken')
+    kept.closeRest()
+    fstatSync(own)`
+  const { status, stderr } = spawnSync(process.execPath, ['--input-type=module', '-e', program])
+  t.equal(status, 0, String(stderr))
+  t.end()
 })

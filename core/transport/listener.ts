@@ -1,5 +1,6 @@
 /** Starts and stops the node's HTTP servers over the one Fastify instance. */
-import { chmodSync, existsSync, renameSync, rmSync } from 'node:fs'
+import { randomUUID } from 'node:crypto'
+import { chmodSync, lstatSync, renameSync, rmSync } from 'node:fs'
 import http, { type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import https from 'node:https'
 import { type AddressInfo, Server as NetServer, type Socket } from 'node:net'
@@ -39,6 +40,11 @@ const SILENCE_MS = 120_000
  */
 const LAST_REQUEST_MS = 250
 
+/** Of the agent's question to itself, and how long it may take. */
+const [MARK, REACHED_MS] = ['x-stratum-self', 5000]
+
+type Close = (graceMs: number) => Promise<void>
+
 export interface RestOptions {
   address: string
   port: number
@@ -75,34 +81,77 @@ export async function listenRest(handler: Handler, options: RestOptions): Promis
 
 /** Plain HTTP on a unix socket of mode 0600. A socket file left by a crash is replaced, by one that listens already. */
 export async function listenControl(handler: Handler, path: string, keep = NOT_KEPT): Promise<Listener> {
-  const server = http.createServer(OPTIONS)
-  server.on('connection', markControl)
-  const close = serve(server, handler)
-  const kept = existsSync(path) ? keep : { ...keep, take: () => undefined }
-  // Under a name of its own until it has its mode: Node removes what it has bound when it closes, and a kept socket stays.
-  const own = `${path}.${process.pid}`
-  rmSync(own, { force: true })
-  const umask = process.umask(0o177)
-  try {
-    await listenAt(server, { path: own }, kept)
-  } finally {
-    process.umask(umask)
-  }
-  if (existsSync(own)) {
-    chmodSync(own, 0o600)
-    renameSync(own, path)
-  }
+  const kept = keep.take({ path })
+  let close = kept === undefined ? undefined : await takeOver(handler, path, kept)
+  if (kept !== undefined && close === undefined) keep.letGo()
+  close ??= await bindControl(handler, path, keep)
+  // Also of one that somebody has changed meanwhile.
+  chmodSync(path, 0o600)
+  const end = close
   return {
     where: path,
     async close(graceMs) {
-      await close(graceMs)
+      await end(graceMs)
       if (!keep.outlives) rmSync(path, { force: true })
     },
   }
 }
 
+function controlServer(handler: Handler): { server: Server; close: Close } {
+  const server = http.createServer(OPTIONS)
+  server.on('connection', markControl)
+  return { server, close: serve(server, handler) }
+}
+
+async function bindControl(handler: Handler, path: string, keep: Keep): Promise<Close> {
+  const { server, close } = controlServer(handler)
+  // Under a name of its own until it has its mode: Node removes what it has bound when it closes, and a kept socket stays.
+  const own = `${path}.${process.pid}`
+  rmSync(own, { force: true })
+  const umask = process.umask(0o177)
+  try {
+    await listenAt(server, { path: own }, { ...keep, take: () => undefined })
+  } finally {
+    process.umask(umask)
+  }
+  chmodSync(own, 0o600)
+  renameSync(own, path)
+  return close
+}
+
+/** Undefined when `fd` cannot be listened on, or is not what callers at `path` reach: nobody would ever come in there. */
+async function takeOver(handler: Handler, path: string, fd: number): Promise<Close | undefined> {
+  const { server, close } = controlServer(handler)
+  try {
+    await listenAt(server, { path }, { ...NOT_KEPT, take: () => fd })
+  } catch {
+    return undefined
+  }
+  if (lstatSync(path, { throwIfNoEntry: false })?.isSocket() && (await isReached(server, path))) return close
+  await close(0)
+  return undefined
+}
+
+/** Whether what is asked at `path` comes to `server`. Its socket is bound under another name, so the name does not tell. */
+function isReached(server: Server, path: string): Promise<boolean> {
+  const mark = randomUUID()
+  return new Promise((resolve) => {
+    const end = (reached: boolean) => {
+      clearTimeout(timer)
+      server.off('request', see)
+      asked.destroy()
+      resolve(reached)
+    }
+    const see = ({ headers }: IncomingMessage) => headers[MARK] === mark && end(true)
+    server.on('request', see)
+    const asked = http.get({ socketPath: path, path: '/api/v1/health', headers: { [MARK]: mark } }, () => end(false))
+    asked.on('error', () => end(false))
+    const timer = setTimeout(end, REACHED_MS, false)
+  })
+}
+
 /** Hands requests to `handler`, answers what is no request in our own shape, and knows the connections for the stop. */
-function serve(server: Server, handler: Handler): (graceMs: number) => Promise<void> {
+function serve(server: Server, handler: Handler): Close {
   const sockets = new Set<Socket>()
   const answering = new WeakMap<Socket, ServerResponse>()
   server.on('connection', (socket) => {
@@ -110,8 +159,14 @@ function serve(server: Server, handler: Handler): (graceMs: number) => Promise<v
     socket.once('close', () => sockets.delete(socket))
   })
   let leaving = false
+  const ending = new WeakSet<Socket>()
   server.on('request', (request, response) => {
-    if (leaving) response.setHeader('connection', 'close')
+    // RFC 9112 §9.6: what follows the request whose answer ends the connection is not carried out, since nobody would be told.
+    if (ending.has(request.socket)) return
+    if (leaving) {
+      response.setHeader('connection', 'close')
+      ending.add(request.socket)
+    }
     answering.set(request.socket, response)
     if (request.httpVersion === '1.1' && request.headers.host === undefined) {
       refuse(response, 400, 'the Host header is required')

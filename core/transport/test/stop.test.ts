@@ -64,3 +64,30 @@ t.test('who reads nothing is waited for as long as the grace lasts', async (t) =
   await listener.close(300)
   await t.rejects(sizeOf(response), { code: 'ECONNRESET' })
 })
+
+t.test(
+  'of requests on one connection at a stop the first is carried out, and none that its caller hears nothing of',
+  async (t) => {
+    const path = join(scratch(t), 'control.sock')
+    const carriedOut: string[] = []
+    const listener = await listenControl(({ url = '' }, response) => {
+      carriedOut.push(url)
+      setTimeout(() => response.end(), 20)
+    }, path)
+    t.teardown(() => listener.close(0))
+    const socket = connect(path)
+    await once(socket, 'connect')
+    const asking = (...urls: string[]) =>
+      socket.write(urls.map((url) => `POST ${url} HTTP/1.1\r\nHost: node\r\n\r\n`).join(''))
+    asking('/before')
+    await once(socket, 'data')
+    const stopping = listener.close(60_000)
+    asking('/last', '/too-late', '/too-late')
+    let told = ''
+    for await (const bytes of socket) told += bytes
+    t.equal(told.match(/HTTP\/1.1 200/g)?.length, 1)
+    t.match(told, /connection: close/i)
+    t.same(carriedOut, ['/before', '/last'])
+    await stopping
+  },
+)
