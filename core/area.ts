@@ -281,6 +281,8 @@ declare module 'fastify' {
     frozen?: boolean
     /** A read that the store alone cannot answer: what must be there first. While the agent starts, the call waits for it. */
     after?: Need
+    /** A change that needs neither the kernel nor an area: it is made while the agent starts. */
+    atOnce?: boolean
     /** Tells who talks to whom: it is in no support bundle. */
     personal?: boolean
     /** Answers one thing that is measured, not stored: it has no ETag. */

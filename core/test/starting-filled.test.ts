@@ -80,3 +80,14 @@ t.test('reads of something', async (t) => {
   open()
   t.equal((await waiting).status, 200)
 })
+
+t.test('strangers can be shut out while the plane opens', async (t) => {
+  const { agent } = await early(t)
+  const call = await controlOf(t, agent)
+  agent.start().catch(() => {})
+  t.equal((await call('PUT', '/control/v1/services/rest', { on: false })).status, 200)
+  t.equal(agent.overrides.read().rest, false)
+  t.equal((await call('DELETE', '/control/v1/token')).status, 200)
+  t.equal(agent.overrides.read().tokenHash, undefined)
+  t.ok(await waits(call('PUT', '/control/v1/config/max_rules', { value: '7' })), 'what the kernel may refuse waits')
+})

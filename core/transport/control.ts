@@ -26,6 +26,8 @@ export const Token = Type.String({
 })
 const Key = Type.String({ maxLength: 64 })
 const strict = { additionalProperties: false }
+/** Changes of the overrides alone. Whoever wants strangers out does not wait for a data plane that may never open. */
+const AT_ONCE = { atOnce: true } as const
 const NEXT_START = 'takes effect at the next start of the agent'
 
 export const newToken = (): string => `nt_${randomBytes(32).toString('base64url')}`
@@ -69,16 +71,16 @@ function tokenRoutes(app: TypedApp, { overrides }: Agent): void {
       content.tokenHash = hashSecret(token).toString('hex')
     })
   app.get('/token', () => ({ set: overrides.read().tokenHash !== undefined }))
-  app.post('/token/generate', () => {
+  app.post('/token/generate', { config: AT_ONCE }, () => {
     const token = newToken()
     set(token)
     return { status: 'created', token, note: NEXT_START }
   })
-  app.put('/token', { schema: { body: Type.Object({ token: Token }, strict) } }, (request) => {
+  app.put('/token', { config: AT_ONCE, schema: { body: Type.Object({ token: Token }, strict) } }, (request) => {
     set(request.body.token)
     return { status: 'updated', note: NEXT_START }
   })
-  app.delete('/token', () => {
+  app.delete('/token', { config: AT_ONCE }, () => {
     overrides.change((content) => void delete content.tokenHash)
     return { status: 'deleted', note: NEXT_START }
   })
@@ -100,7 +102,7 @@ function serviceRoutes(app: TypedApp, agent: Agent): void {
   }
   app.get('/services', status)
   const Body = Type.Object({ on: Type.Boolean() }, strict)
-  app.put('/services/rest', { schema: { body: Body } }, async (request) => {
+  app.put('/services/rest', { config: AT_ONCE, schema: { body: Body } }, async (request) => {
     overrides.change((content) => {
       content.rest = request.body.on
     })

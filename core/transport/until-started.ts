@@ -10,10 +10,11 @@ type Asked = Pick<FastifyRequest, 'method' | 'headers' | 'is404' | 'routeOptions
 
 /**
  * What a call needs. Reads are answered from the store unless their route says otherwise (`after`). Changes, calls for another
- * member and keys that an area keeps are for areas that run. Who is refused in any case needs nothing.
+ * member and keys that an area keeps are for areas that run, unless the route of a change says that it needs neither (`atOnce`). Who is refused in any case needs nothing.
  */
 export function needOf({ method, headers, is404, routeOptions }: Asked, who: Foreseen): Need | undefined {
   if (is404 || who === 'refused') return undefined
+  if (routeOptions.config.atOnce === true && headers['x-node'] === undefined) return undefined
   if (isMutation(method) || headers['x-node'] !== undefined || who === 'unclear') return 'start'
   return routeOptions.config.after
 }
