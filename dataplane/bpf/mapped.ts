@@ -1,6 +1,9 @@
 /**
  * Array maps of 64-bit values seen as memory (BPF_F_MMAPABLE): a value is stored by one aligned machine instruction, so
  * that every program sees the old or the new one. An update through the kernel copies bytes and promises no such thing.
+ *
+ * What is stored by Atomics is seen after all that was stored before. A program that reads two values in an order that matters
+ * must ask for it, as not every processor loads in the order of the program: bpf/src/order.h.
  */
 import koffi from 'koffi'
 import { KernelError } from '../libc.ts'

@@ -62,6 +62,7 @@ export class Quotas {
       this.#set(slot, QUOTA_USED, BigInt(stored.month >= current ? stored.used : 0))
       this.#set(slot, QUOTA_NUMBER, BigInt(number))
     }
+    // The limit last: a program reads the others after it.
     this.#set(slot, QUOTA_ACTION, BigInt(ACTIONS[action]))
     this.#set(slot, QUOTA_WARN, BigInt(warn))
     this.#set(slot, QUOTA_LIMIT, BigInt(limit))

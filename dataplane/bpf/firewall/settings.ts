@@ -31,7 +31,10 @@ export class Settings {
     return (this.#words[GENERATION] ?? 0) >>> 0
   }
 
-  /** What begins with this generation is in force, and what ends with it no longer, both at this instant. */
+  /**
+   * What begins with this generation is in force, and what ends with it no longer, both at this instant. Programs read it first,
+   * and what was stored before it, the other settings too, afterwards (filter_generation of bpf/src/classify.h).
+   */
   set generation(next: number) {
     Atomics.store(this.#words, GENERATION, next | 0)
   }

@@ -48,7 +48,8 @@ export class SlotTable {
 
   /**
    * From the next frame on this MAC is the one bound in the slot, and the one before it is not: one store, so that there
-   * is no instant with neither or both. undefined unbinds.
+   * is no instant with neither or both. undefined unbinds: before a row that leads here is taken away, because a program that holds
+   * the row as it becomes another's reads this word last (is_bound of bpf/src/networks.h).
    */
   bind(slot: number, bound: Bound | undefined): void {
     this.#words.set(at(slot, SLOT_TRUTH), bound === undefined ? 0n : truth(bound))

@@ -16,6 +16,7 @@
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 #include "numbers.h"
+#include "order.h"
 
 struct filter_settings {
 	__u32 generation;
@@ -96,13 +97,23 @@ struct filter_window {
 	__u32 daily;
 };
 
-#define READ_ONCE(x) (*(const volatile typeof(x) *)&(x))
-
 static __always_inline struct filter_settings *filter_settings_now(void)
 {
 	__u32 only = 0;
 
 	return bpf_map_lookup_elem(&filter_settings, &only);
+}
+
+/*
+ * The generation for a packet, and the settings as they are from it on: what comes into force with a generation stands in all
+ * maps before it (Settings in dataplane/bpf/firewall/settings.ts), and must not be read earlier.
+ */
+static __always_inline __u32 filter_generation(const struct filter_settings **settings)
+{
+	__u32 generation = READ_ONCE((*settings)->generation);
+
+	*settings = (const void *)*settings + after(generation);
+	return generation;
 }
 
 /* The number of a device by its name, 0 when no rule names it. */

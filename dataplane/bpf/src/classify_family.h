@@ -83,8 +83,6 @@ struct IN_FAMILY(filter_search) {
 	const struct filter_tables *tables;
 	void *arena;
 	__u32 generation;
-	/* Always 0, but known only after the generation: see filter_classify. */
-	__u32 later;
 	__u32 line_mask;
 	/* The rule found: rank and flags as in its cell, and its hits. */
 	__u64 rank;
@@ -191,7 +189,7 @@ static __always_inline __u32 IN_FAMILY(filter_hash)(const struct IN_FAMILY(filte
 /* The slot of the run under this hash, 0 when there is none. */
 static __always_inline __u64 IN_FAMILY(filter_slot)(struct IN_FAMILY(filter_search) *search, __u32 hash)
 {
-	__u32 cell = 1 + (hash & search->line_mask) + search->later;
+	__u32 cell = 1 + (hash & search->line_mask);
 	__u64 tag = hash >> 4;
 
 	if (!tag)
@@ -221,7 +219,6 @@ static long IN_FAMILY(filter_table_step)(__u32 at, void *context)
 	const struct filter_table *table;
 	__u64 slot;
 
-	at += search->later;
 	if (at >= STRATUM_FILTER_TABLES)
 		return 1;
 	table = &search->tables->table[at];
@@ -238,23 +235,18 @@ static long IN_FAMILY(filter_table_step)(__u32 at, void *context)
 
 /*
  * Looks for the rule that decides `search->packet` in `search->generation`, and leaves it in `search`. 0 when there is
- * none: then the default action of `settings` holds. The caller has read the generation first and then filled the packet:
- * what rules of a generation ask for, and the numbers of their devices, are there before it.
+ * none: then the default action of `settings` holds. The caller has read the generation first (filter_generation) and then
+ * filled the packet: what rules of a generation ask for, and the numbers of their devices, are there before it.
  */
 static __always_inline int IN_FAMILY(filter_classify)(struct IN_FAMILY(filter_search) *search,
 						      const struct filter_settings *settings)
 {
-	__u32 family = FAMILY, only = 0;
+	/* Tables and arena are looked up, and so read, after the generation. */
+	__u32 only = after(search->generation), family = FAMILY + only;
 	struct IN_FAMILY(filter_page) *first;
 	__u64 count;
 
 	search->settings = settings;
-	/*
-	 * What comes into force with a generation stands in the tables before it. Processors that read out of order must
-	 * not read those first: an address that depends on the generation keeps them from it.
-	 */
-	search->later = search->generation;
-	asm volatile("%0 &= 0" : "+r"(search->later));
 	search->rank = ~0ULL;
 	search->tables = bpf_map_lookup_elem(&filter_tables, &family);
 	search->arena = bpf_map_lookup_elem(&IN_FAMILY(filter_arena), &only);

@@ -141,6 +141,8 @@ static __always_inline void read_origin(const struct bpf_nf_ctx *ctx, __u32 aske
 		char name[16] = {};
 
 		bpf_probe_read_kernel_str(name, sizeof(name), in->name);
+		/* Numbers stand in the map before rules ask for them. */
+		name[sizeof(name) - 1] = after(asked);
 		o->device = filter_device(name);
 	}
 	/* As nft's `ether saddr`: on Ethernet only, and where there is a link-layer header. */
@@ -290,14 +292,14 @@ static __always_inline int admits_by_default(const struct filter_settings *setti
 }
 
 #define VERDICT(family)                                                                                                \
-	static __always_inline int judge##family(struct bpf_nf_ctx *ctx, struct filter_settings *settings,             \
+	static __always_inline int judge##family(struct bpf_nf_ctx *ctx, const struct filter_settings *settings,       \
 						 unsigned long nfct, int standing)                                     \
 	{                                                                                                              \
 		struct filter_search##family search = {};                                                              \
 		struct sk_buff *skb = ctx->skb;                                                                        \
 		struct origin origin = {};                                                                             \
                                                                                                                        \
-		search.generation = READ_ONCE(settings->generation);                                                   \
+		search.generation = filter_generation(&settings);                                                      \
 		if (nfct)                                                                                              \
 			read_connection##family(first_tuple(nfct), &search.packet);                                    \
 		else if (read_packet##family(skb, &search.packet))                                                     \
@@ -367,13 +369,13 @@ struct answer {
 #define EXPLAIN(family)                                                                                                \
 	static __noinline int explain##family(struct question *q, struct answer *a)                                    \
 	{                                                                                                              \
-		struct filter_settings *settings = filter_settings_now();                                              \
+		const struct filter_settings *settings = filter_settings_now();                                        \
 		struct filter_search##family search = {};                                                              \
 		int found;                                                                                             \
                                                                                                                        \
 		if (!settings || !q || !a)                                                                             \
 			return -1;                                                                                     \
-		search.generation = READ_ONCE(settings->generation);                                                   \
+		search.generation = filter_generation(&settings);                                                      \
 		search.packet = q->packet##family;                                                                     \
 		search.packet.device = filter_device(q->device);                                                       \
 		found = filter_classify##family(&search, settings);                                                    \

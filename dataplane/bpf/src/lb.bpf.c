@@ -64,6 +64,8 @@ static __always_inline void lb_origin(struct __sk_buff *skb, __u32 asked, __u16 
 		char name[16] = {};
 
 		bpf_probe_read_kernel_str(name, sizeof(name), kernel->dev->name);
+		/* Numbers stand in the map before rules ask for them. */
+		name[sizeof(name) - 1] = after(asked);
 		*device = filter_device(name);
 	}
 }

@@ -3,14 +3,14 @@
 /* The firewall's verdict on a packet as it came. `standing`: of a connection that it has admitted. */
 __noinline int IN_FAMILY(lb_admitted)(struct __sk_buff *skb, struct IN_FAMILY(lb_tuple) *t, int standing)
 {
-	struct filter_settings *settings = filter_settings_now();
+	const struct filter_settings *settings = filter_settings_now();
 	struct IN_FAMILY(filter_search) search = {};
 
 	if (!settings || !t)
 		return 0;
 	if (standing && !settings->fresh)
 		return 1;
-	search.generation = READ_ONCE(settings->generation);
+	search.generation = filter_generation(&settings);
 	IN_FAMILY(lb_copy)(search.packet.source, t->source);
 	IN_FAMILY(lb_copy)(search.packet.dest, t->dest);
 	search.packet.source_port = bpf_ntohs(t->source_port);
@@ -66,7 +66,8 @@ __noinline int IN_FAMILY(lb_find_way)(struct __sk_buff *skb, struct lb_backend *
 	b->next_hop = hop | flags << 48;
 	b->device = device | (__u64)fib.mtu_result << 48;
 	/* What is unresolved is asked anew by the next packet. */
-	b->way = (__u64)(flags & LB_WAY_UNRESOLVED ? now - 1 : now) << 32 | fib.ifindex;
+	/* An exchange, which orders: whoever meets the new way meets the rest of it (lb_way_known). */
+	__sync_lock_test_and_set(&b->way, (__u64)(flags & LB_WAY_UNRESOLVED ? now - 1 : now) << 32 | fib.ifindex);
 	return 0;
 }
 
@@ -152,7 +153,7 @@ __noinline long IN_FAMILY(lb_begin)(struct __sk_buff *skb, struct IN_FAMILY(lb_t
 	f->generation = READ_ONCE(b->generation);
 	if (!f->generation)
 		return -1 - STRATUM_LB_KERNEL;
-	if ((__u32)(b->way >> 32) != p->now)
+	if (!lb_way_known(&b, p->now))
 		IN_FAMILY(lb_find_way)(skb, b, p->now);
 	if (b->next_hop >> 48 & LB_WAY_NONE)
 		return -1 - STRATUM_LB_NO_ROUTE;

@@ -62,7 +62,7 @@ __noinline int IN_FAMILY(lb_tell_backend)(struct __sk_buff *skb, struct IN_FAMIL
 	if (!b || b->generation != f->generation)
 		return PASS;
 	p.now = LB_NOW;
-	fresh = (__u32)(b->way >> 32) != p.now;
+	fresh = !lb_way_known(&b, p.now);
 	if (fresh)
 		IN_FAMILY(lb_find_way)(skb, b, p.now);
 	if (b->next_hop >> 48 & LB_WAY_NONE)

@@ -5,7 +5,7 @@ static IN_ITS_FRAME int IN_FAMILY(lb_pass_on)(struct __sk_buff *skb, const struc
 					       const struct lb_packet *p, const struct IN_FAMILY(lb_flow) *f,
 					       struct lb_backend *b)
 {
-	int fresh = (__u32)(b->way >> 32) != p->now;
+	int fresh = !lb_way_known(&b, p->now);
 	struct IN_FAMILY(lb_change) to;
 	__u32 outer;
 

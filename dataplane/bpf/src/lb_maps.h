@@ -9,6 +9,7 @@
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 #include "numbers.h"
+#include "order.h"
 
 /* A backend of one virtual address: one cache line. */
 struct lb_backend {
@@ -28,6 +29,11 @@ struct lb_backend {
 	__u32 own[4];
 };
 
+/*
+ * Order of loads: a row is filled, its generation last, before any ring leads to it, and rings and connections lead here by its
+ * number, so its address is never older than they. Only the way is written under way, by programs: see lb_way_known().
+ */
+
 /* Flags above lb_backend.next_hop. */
 #define LB_WAY_ON_LINK 1
 #define LB_WAY_UNRESOLVED 2
@@ -43,7 +49,19 @@ struct {
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } lb_backends SEC(".maps");
 
-/* Connections that a backend serves: those that are established, and UDP ones that are not idle. */
+/* Whether the way to a backend is that of now; what else is read of the backend then is as new. */
+static __always_inline int lb_way_known(struct lb_backend **b, __u32 now)
+{
+	__u64 way = READ_ONCE((*b)->way);
+
+	*b = (void *)*b + after(way);
+	return (__u32)(way >> 32) == now;
+}
+
+/*
+ * Connections that a backend serves: those that are established, and UDP ones that are not idle. Changed by atomic additions only;
+ * nothing else is read by what stands here, so no order is needed.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -122,7 +140,10 @@ struct {
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } lb_hints SEC(".maps");
 
-/* Whether there may be a row for an address, folded into one word, and a port. */
+/*
+ * Whether there may be a row for an address, folded into one word, and a port. A bit is set before its row is written and cleared
+ * after it has gone: who reads the bit too early does not meet the row either, as the packet before. So no order is needed.
+ */
 static __always_inline int lb_hinted(const struct lb_hints *hints, __u32 address, __u16 port, __u16 protocol)
 {
 	__u32 hash = ((address * STRATUM_LB_HINT_MIX) ^ ((__u32)port << 8 | protocol)) * STRATUM_LB_HINT_FINISH;

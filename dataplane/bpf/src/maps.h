@@ -4,13 +4,15 @@
  *
  * Who writes: the agent, except where it says "program". Rows of a hash are reused by the kernel at once after a
  * deletion: a reader may hold a row that has become another's. Therefore what both sides change is one 64-bit word,
- * read and exchanged as a whole, which also says whose it is.
+ * read and exchanged as a whole, which also says whose it is. Rows of a hash are published by the kernel after their content; where a
+ * frame needs two maps, the older of one beside the newer of the other is as a frame before the change, but where after() says so.
  */
 #pragma once
 
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 #include "numbers.h"
+#include "order.h"
 
 /*
  * The ports of br-work that both programs guard; a frame goes past the bridge to such ports only. A word is

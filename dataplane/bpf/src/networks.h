@@ -16,7 +16,10 @@ struct sender {
 	__u32 routed;
 };
 
-/* Where the word of a guarded port stands in `ports`, and the word, read once; none for any other port. */
+/*
+ * Where the word of a guarded port stands in `ports`, and the word, read once; none for any other port. All that is said of a port
+ * is in the word, so loads need no order here.
+ */
 static __always_inline __u64 *port_word(__u32 ifindex, __u64 *word)
 {
 	__u32 set = ifindex * (__u32)STRATUM_PORT_HASH >> (32 - STRATUM_PORT_SET_BITS) << STRATUM_PORT_WAY_BITS;
@@ -83,12 +86,13 @@ static __always_inline struct endpoint *endpoint_of(__u32 net, __u64 mac)
 /* True when the MAC is the one bound in the endpoint's slot; `found` is then filled from the row. */
 static __always_inline int is_bound(const struct endpoint *row, __u64 mac, struct endpoint *found, __u64 *bound)
 {
-	__u64 word = *(volatile __u64 *)&row->home, *truth;
+	__u64 word = READ_ONCE(*(const __u64 *)&row->home), *truth;
 
-	found->address = row->address;
+	found->address = READ_ONCE(row->address);
 	found->home = word;
 	found->slot = word >> 32;
-	truth = slot_word(found->slot, STRATUM_SLOT_TRUTH);
+	/* Last: were the row another's by now, this one would not be bound any longer (SlotTable.bind). */
+	truth = slot_word(found->slot + after(found->address), STRATUM_SLOT_TRUTH);
 	if (!truth)
 		return 0;
 	*bound = *(volatile __u64 *)truth;

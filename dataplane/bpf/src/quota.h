@@ -46,6 +46,7 @@ static __always_inline __u64 *quota_word(__u32 slot, __u32 which)
 	return bpf_map_lookup_elem(&quotas, &at);
 }
 
+/* `which` may be more than the number, by what is read before (order.h). */
 static __always_inline __u64 clock_word(__u32 which)
 {
 	__u64 *word = bpf_map_lookup_elem(&quota_clock, &which);
@@ -58,7 +59,7 @@ static __always_inline __u64 month_now(void)
 {
 	__u64 month = clock_word(STRATUM_QUOTA_CLOCK_MONTH);
 
-	return month + (bpf_ktime_get_ns() >= clock_word(STRATUM_QUOTA_CLOCK_END));
+	return month + (bpf_ktime_get_ns() >= clock_word(STRATUM_QUOTA_CLOCK_END + after(month)));
 }
 
 /* Not inline, so that the type information of the object shows the struct. */
@@ -87,16 +88,21 @@ static __always_inline void reach(__u32 slot, __u64 used, __u64 limit, __u64 war
  */
 static __noinline int spend(struct __sk_buff *skb, __u32 slot)
 {
-	__u64 *used = quota_word(slot, STRATUM_QUOTA_USED), *month = quota_word(slot, STRATUM_QUOTA_MONTH);
-	__u64 *told = quota_word(slot, STRATUM_QUOTA_TOLD), *limit = quota_word(slot, STRATUM_QUOTA_LIMIT);
-	__u64 *warn = quota_word(slot, STRATUM_QUOTA_WARN), *action = quota_word(slot, STRATUM_QUOTA_ACTION);
+	__u64 *used, *month, *told, *warn, *action, *limit = quota_word(slot, STRATUM_QUOTA_LIMIT);
 	__u64 seen, current, most, now_used;
 	struct wire wire;
 
-	if (!used || !month || !told || !limit || !warn || !action)
-		return 0;
-	most = *(volatile __u64 *)limit;
+	most = limit ? READ_ONCE(*limit) : 0;
 	if (!most)
+		return 0;
+	/* The agent writes the limit last (Quotas.put). */
+	slot += after(most);
+	used = quota_word(slot, STRATUM_QUOTA_USED);
+	month = quota_word(slot, STRATUM_QUOTA_MONTH);
+	told = quota_word(slot, STRATUM_QUOTA_TOLD);
+	warn = quota_word(slot, STRATUM_QUOTA_WARN);
+	action = quota_word(slot, STRATUM_QUOTA_ACTION);
+	if (!used || !month || !told || !warn || !action)
 		return 0;
 	current = month_now();
 	seen = *(volatile __u64 *)month;
