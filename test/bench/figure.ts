@@ -27,6 +27,15 @@ function line({ figure, value, unit, goal, ok, note }: Figure): string {
   return [figure.padEnd(34), String(value).padStart(10), unit.padEnd(8), aim.padEnd(18), note ?? ''].join(' ').trimEnd()
 }
 
+/**
+ * What the rounds of one lane say of the machine, in the unit of the values. Of a floor, in which nothing of ours runs, it is noise:
+ * a difference from it that is smaller tells nothing.
+ */
+export function spread(values: readonly number[]): string {
+  const [least, low, high, most] = [0, 0.25, 0.75, 1].map((q) => Number(quantile(values, q).toPrecision(3)))
+  return `half of its rounds ${low} to ${high}, all ${least} to ${most}`
+}
+
 /** The q-quantile by nearest rank. */
 export function quantile(values: readonly number[], q: number): number {
   const sorted = [...values].sort((a, b) => a - b)

@@ -15,7 +15,7 @@ import { asked, described, inside, type Packet, PROTOCOLS, packets } from '../fi
 import { reference } from '../firewall/reference.ts'
 import { mixed } from '../firewall/rulesets.ts'
 import { netnsNamed, type Scope } from '../netns.ts'
-import { quantile, type Report } from './figure.ts'
+import { quantile, type Report, spread } from './figure.ts'
 import { connections } from './firewall-connections.ts'
 import { type Contender, type Contest, contest, cut, establish, uncut } from './firewall-lanes.ts'
 import { rest } from './firewall-rest.ts'
@@ -70,9 +70,9 @@ async function measure({ all, ours }: Contest, injector: Injector, scope: Scope,
     await establish(injector, each, flows)
     cut(each)
   }
-  const costs = new Map<string, number>()
-  const cost = (name: string, workload: Workload, size: number) =>
-    costs.get(`${name} ${workload} ${size}`) ?? Number.NaN
+  const costs = new Map<string, readonly number[]>()
+  const rounds = (name: string, workload: Workload, size: number) => costs.get(`${name} ${workload} ${size}`) ?? []
+  const cost = (name: string, workload: Workload, size: number) => quantile(rounds(name, workload, size), 0.25)
   const over = (name: string, workload: Workload, size: number) =>
     (cost(name, workload, size) - cost('floor', workload, size)) / 1000
   for (const size of SIZES) {
@@ -91,9 +91,9 @@ async function measure({ all, ours }: Contest, injector: Injector, scope: Scope,
       if (!injector.sendOnce(each.lane).every(Boolean)) throw new Error(`${each.name} drops what is established`)
     }
     for (const [workload, list] of Object.entries({ ...fresh(rules), est: flows }) as [Workload, Packet[]][]) {
-      for (const [name, ns] of await sample(injector, all, list)) costs.set(`${name} ${workload} ${size}`, ns)
+      for (const [name, times] of await sample(injector, all, list)) costs.set(`${name} ${workload} ${size}`, times)
     }
-    tell(report, size, { all, cost, over, since, detail: ours.filter.detail() })
+    tell(report, size, { all, rounds, cost, over, since, detail: ours.filter.detail() })
     if (size >= 10_000) {
       await updates(ours, rules, label(size), report)
       await judgesRight(ours, rules)
@@ -126,28 +126,45 @@ async function judgesRight({ filter }: Ours, rules: readonly FilterRule[]): Prom
 
 interface Results {
   all: readonly Contender[]
+  /** Nanoseconds a packet, of each round. */
+  rounds(name: string, workload: Workload, size: number): readonly number[]
+  /** Their lower quartile. */
   cost(name: string, workload: Workload, size: number): number
   over(name: string, workload: Workload, size: number): number
   since: ReadonlyMap<string, number>
   detail: string
 }
 
-function tell(report: Report, size: number, { all, cost, over, since, detail }: Results): void {
+function tell(report: Report, size: number, { all, rounds, cost, over, since, detail }: Results): void {
   const at = label(size)
   for (const workload of ['miss', 'est'] as const) {
-    const note = `p25 of ${ROUNDS}, ${workload === 'miss' ? 'a new packet, dropped' : 'one of a standing connection, forwarded'}`
+    // Of the machine and its neighbours, since nothing of ours is in it: what a reader may take for noise below.
+    const noise = spread(rounds('floor', workload, size))
+    const what = workload === 'miss' ? 'a new packet, dropped' : 'one of a standing connection, forwarded'
+    const note = `p25 of ${ROUNDS}, ${what}; ${noise}`
     report({ figure: `floor_${workload}_${at}`, value: cost('floor', workload, size), unit: 'ns', note })
   }
   const goal = GOALS[size]
-  const note = `no rule matches; ${detail}`
+  const apart = (workload: Workload) => {
+    const floor = rounds('floor', workload, size)
+    return `half of the floor's rounds within ${((quantile(floor, 0.75) - quantile(floor, 0.25)) / 1000).toPrecision(2)} us`
+  }
+  const note = `no rule matches; ${apart('miss')}; ${detail}`
   const miss = over('ours', 'miss', size)
   report({ figure: `new_${at}_over_floor`, value: miss, unit: 'us', note, ...(goal && { goal }) })
   const trace = over('ours', 'trace', size)
-  report({ figure: `trace_${at}_over_floor`, value: trace, unit: 'us', note: 'inside a rule', goal: TRACE_GOAL })
+  report({
+    figure: `trace_${at}_over_floor`,
+    value: trace,
+    unit: 'us',
+    note: `inside a rule; ${apart('trace')}`,
+    goal: TRACE_GOAL,
+  })
   report({
     figure: `established_${at}_over_floor`,
     value: cost('ours', 'est', size) / cost('floor', 'est', size),
     unit: 'times',
+    note: apart('est'),
     goal: 1.05,
   })
   for (const { name } of all.filter(({ name }) => name === 'nft' || name === 'iptables')) {
@@ -169,12 +186,12 @@ function tell(report: Report, size: number, { all, cost, over, since, detail }: 
   }
 }
 
-/** Nanoseconds a packet of each contender. */
+/** Nanoseconds a packet of each contender, of each round. */
 async function sample(
   injector: Injector,
   all: readonly Contender[],
   list: readonly Packet[],
-): Promise<Map<string, number>> {
+): Promise<ReadonlyMap<string, readonly number[]>> {
   await injector.load(list)
   const counts = new Map<string, number>()
   for (const { name, lane } of all) {
@@ -188,7 +205,7 @@ async function sample(
       samples.get(name)?.push(injector.send(lane, counts.get(name) ?? FEWEST, 'in0', round * 997))
     }
   }
-  return new Map([...samples].map(([name, values]) => [name, quantile(values, 0.25)]))
+  return samples
 }
 
 const clamp = (count: number) => Math.max(FEWEST, Math.min(MOST, Math.floor(count)))

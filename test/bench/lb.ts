@@ -20,7 +20,7 @@ import { ethernet, ipv4, PROTOCOL, TYPE } from '../../dataplane/bpf/port/test/pa
 import { runProgram } from '../../dataplane/bpf/test_run.ts'
 import { NETLINK_ROUTE } from '../../dataplane/netlink/bind.ts'
 import { openNetlink } from '../../dataplane/netlink/socket.ts'
-import { quantile, type Report } from './figure.ts'
+import { quantile, type Report, spread } from './figure.ts'
 import { rings } from './lb-ring.ts'
 
 const WALK_OBJECT = fileURLToPath(new URL('../../dataplane/bpf/test/walk.bpf.o', import.meta.url))
@@ -254,7 +254,8 @@ async function measure(root: string, report: Report): Promise<void> {
   for (const { name } of all) {
     const goal = goals[name]
     const least = quantile(costs.get(name) ?? [], 0) - (none ?? 0)
-    report({ figure: name, value: net(name), unit: 'ns', ...(goal !== undefined && { goal }), note: `least ${least}` })
+    const note = name === 'nothing' ? `by itself: ${spread(costs.get(name) ?? [])}` : `least ${least}`
+    report({ figure: name, value: net(name), unit: 'ns', ...(goal !== undefined && { goal }), note })
   }
   const shakes: number[] = []
   for (let round = 0; round < ROUNDS; round++) shakes.push((await establish(play, 8192)) - 3 * (none ?? 0))

@@ -17,7 +17,7 @@ import { SlotTable } from '../../dataplane/bpf/port/slot_table.ts'
 import { struct } from '../../dataplane/bpf/port/struct.ts'
 import { runProgram } from '../../dataplane/bpf/test_run.ts'
 import { LOCK_SOFT, SETTING_LOCK, SETTING_MACBIND, STAMP } from '../../dataplane/numbers.ts'
-import { quantile, type Report } from './figure.ts'
+import { quantile, type Report, spread } from './figure.ts'
 
 const STAGE_OBJECT = fileURLToPath(new URL('../../dataplane/bpf/test/stage.bpf.o', import.meta.url))
 
@@ -179,7 +179,12 @@ async function measure(rig: Rig, report: Report): Promise<void> {
     bound = bindings
     const samples = await sample(rig, bindings)
     const quartile = (name: string) => quantile(samples.get(name) ?? [], 0.25)
-    report({ figure: `floor_${label(bindings)}`, value: quartile('floor'), unit: 'ns' })
+    report({
+      figure: `floor_${label(bindings)}`,
+      value: quartile('floor'),
+      unit: 'ns',
+      note: spread(samples.get('floor') ?? []),
+    })
     for (const { name } of LANES.slice(1)) {
       const value = quartile(name) - quartile('floor')
       cost.set(`${name}_${bindings}`, value)
