@@ -16,6 +16,7 @@ export interface Kernel {
   /** Folder that holds lib/modules. */
   base: string
   version: string
+  arch: Arch
 }
 
 export interface KernelLine {
@@ -23,17 +24,19 @@ export interface KernelLine {
   suites: readonly string[]
   /** Versions of the line; the newest that can be had is taken. */
   versions: RegExp
+  arch: Arch
 }
 
-export const LINES: readonly KernelLine[] = [
-  { name: '6.1', suites: ['bookworm', 'bookworm-security'], versions: /^6\.1\./ },
-  { name: '6.12', suites: ['trixie', 'trixie-security'], versions: /^6\.12\./ },
-  { name: '6.18', suites: ['trixie-backports'], versions: /^6\.18\./ },
-  { name: 'newest', suites: ['trixie-backports'], versions: /^/ },
-]
+/** Architectures, as Debian calls them. */
+export type Arch = 'amd64' | 'arm64'
 
-/** That which scripts/test-vm.ts can start. */
-const FLAVOUR = 'cloud-amd64'
+export const LINES: readonly KernelLine[] = [
+  { name: '6.1', suites: ['bookworm', 'bookworm-security'], versions: /^6\.1\./, arch: 'amd64' },
+  { name: '6.12', suites: ['trixie', 'trixie-security'], versions: /^6\.12\./, arch: 'amd64' },
+  { name: '6.18', suites: ['trixie-backports'], versions: /^6\.18\./, arch: 'amd64' },
+  { name: 'newest', suites: ['trixie-backports'], versions: /^/, arch: 'amd64' },
+  { name: '6.12-arm64', suites: ['trixie', 'trixie-security'], versions: /^6\.12\./, arch: 'arm64' },
+]
 
 const say = (command: string, args: readonly string[], cwd: string, env = process.env): string =>
   execFileSync(command, args, { cwd, env, encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] })
@@ -42,18 +45,19 @@ const say = (command: string, args: readonly string[], cwd: string, env = proces
 export function kernelIn(base: string): Kernel {
   const [version] = readdirSync(join(base, 'lib/modules'))
   if (version === undefined) throw new Error(`${base} has no kernel: remove it, then run npm run setup -- --test`)
-  return { base, version, image: join(base, 'boot', `vmlinuz-${version}`) }
+  const arch = version.endsWith('-arm64') ? 'arm64' : 'amd64'
+  return { base, version, arch, image: join(base, 'boot', `vmlinuz-${version}`) }
 }
 
 /** Folder of that line's newest kernel, fetched unless one of the line is there. */
-export function fetchLine({ name, suites, versions }: KernelLine): string {
+export function fetchLine({ name, suites, versions, arch }: KernelLine): string {
   const kept = join(CACHE, name)
   if (existsSync(kept)) return kept
   mkdirSync(CACHE, { recursive: true })
-  const env = aptRoot(join(CACHE, 'apt'), [...new Set(LINES.flatMap((line) => line.suites))])
+  const env = aptRoot(join(CACHE, `apt-${arch}`), [...new Set(LINES.flatMap((line) => line.suites))], arch)
   const names = new Set(say('apt-cache', ['pkgnames', 'linux-'], CACHE, env).split('\n'))
   const found = [...names]
-    .flatMap((it) => (it.startsWith('linux-image-') && it.endsWith(`-${FLAVOUR}`) ? [it.slice(12)] : []))
+    .flatMap((it) => (it.startsWith('linux-image-') && it.endsWith(`-cloud-${arch}`) ? [it.slice(12)] : []))
     .filter((it) => /^\d+\.\d+\.\d/.test(it) && versions.test(it))
     .sort((a, b) => b.localeCompare(a, 'en', { numeric: true }))
   for (const version of found) {

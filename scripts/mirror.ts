@@ -42,8 +42,11 @@ export function sources(suites: readonly string[]): string {
 /** What this machine's apt is told of fetching (a proxy, say), as a file of apt.conf.d. */
 export const fetching = (): string => execFileSync('apt-config', ['dump', 'Acquire'], { encoding: 'utf8' })
 
-/** An apt of its own in `dir`, with the indexes of `suites` fetched. Environment in which apt's programs use it. */
-export function aptRoot(dir: string, suites: readonly string[]): NodeJS.ProcessEnv {
+/**
+ * An apt of its own in `dir`, with the indexes of `suites` fetched. `architecture` is one of Debian's, or this machine's.
+ * Environment in which apt's programs use it.
+ */
+export function aptRoot(dir: string, suites: readonly string[], architecture?: string): NodeJS.ProcessEnv {
   for (const sub of ['lists/partial', 'cache/archives/partial']) mkdirSync(join(dir, sub), { recursive: true })
   if (!existsSync(join(dir, 'status'))) writeFileSync(join(dir, 'status'), '')
   writeFileSync(join(dir, 'sources.list'), sources(suites))
@@ -57,6 +60,7 @@ export function aptRoot(dir: string, suites: readonly string[]): NodeJS.ProcessE
     // apt's sandbox user may not write here; root downloads itself.
     'APT::Sandbox::User': 'root',
     'Acquire::Languages': 'none',
+    ...(architecture && { 'APT::Architecture': architecture, 'APT::Architectures::': architecture }),
   }
   const lines = Object.entries(settings).map(([name, value]) => `${name} "${value}";\n`)
   writeFileSync(join(dir, 'apt.conf'), lines.join(''))

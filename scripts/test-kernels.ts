@@ -1,13 +1,15 @@
 /**
- * `npm run test:kernels [-- --kernel 6.12] [-- --tier verify]`: Debian's kernels of scripts/kernels.ts, each in a throw-away
- * machine (scripts/test-vm.ts) with this machine's userland and the build that is there. Prints a table for each tier; ends
- * with 77 where such a machine cannot be had. Emulated processors tell nothing of speed, so nothing of it is tested here.
+ * `npm run test:kernels [-- --kernel 6.12] [-- --tier verify] [-- --arch arm64]`: Debian's kernels of scripts/kernels.ts, each in
+ * a throw-away machine (scripts/test-vm.ts) with this machine's userland and the build that is there; those for arm64 with that of
+ * scripts/foreign.ts. Prints a table for each tier; ends with 77 where such a machine cannot be had. Emulated processors tell
+ * nothing of speed, nor of the order of loads and stores, so nothing of these is tested here.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
+import { FOREIGN_NODE, fetchForeign } from './foreign.ts'
 import { fetchLine, kernelIn, LINES } from './kernels.ts'
 import { laneTable, type Row } from './lane-table.ts'
 import { TIERS, type Tier } from './tiers.ts'
@@ -19,21 +21,29 @@ const SKIPPED = 77
 const TIMEOUT_S = process.env.VM_TIMEOUT ?? '5400'
 
 async function main(): Promise<void> {
-  const options = { kernel: { type: 'string', multiple: true }, tier: { type: 'string', multiple: true } } as const
-  const { values } = parseArgs({ options })
+  const { values } = parseArgs({
+    options: {
+      kernel: { type: 'string', multiple: true },
+      tier: { type: 'string', multiple: true },
+      arch: { type: 'string', default: 'amd64' },
+    },
+  })
   const tiers = Object.entries(TIERS).filter(([name]) => values.tier?.includes(name) ?? true)
   const known = new Set(LINES.map(({ name }) => name))
   const unknown = [
     ...(values.kernel ?? []).filter((it) => !known.has(it)),
     ...(values.tier ?? []).filter((it) => !(it in TIERS)),
+    ...(LINES.some(({ arch }) => arch === values.arch) ? [] : [values.arch]),
   ]
   if (unknown.length > 0)
     throw new Error(
-      `no ${unknown.join(', ')}: kernels ${[...known].join(', ')}; tiers ${Object.keys(TIERS).join(', ')}`,
+      `no ${unknown.join(', ')}: kernels ${[...known].join(', ')}; tiers ${Object.keys(TIERS).join(', ')}; arch amd64, arm64`,
     )
+  // Who names a kernel means that one, whatever it is for.
+  const wanted = values.kernel ?? LINES.filter(({ arch }) => arch === values.arch).map(({ name }) => name)
   for (const [name, tier] of tiers) {
     const rows: Row[] = []
-    for (const kernel of tier.kernels.filter((it) => values.kernel?.includes(it) ?? true)) {
+    for (const kernel of tier.kernels.filter((it) => wanted.includes(it))) {
       const found = await onKernel(kernel, name, tier)
       if (found === undefined) {
         process.exitCode = SKIPPED
@@ -51,11 +61,16 @@ async function onKernel(kernel: string, name: string, tier: Tier): Promise<Row[]
   const line = LINES.find((it) => it.name === kernel)
   if (line === undefined) throw new Error(`scripts/kernels.ts names no kernel ${kernel}`)
   const base = fetchLine(line)
+  const isForeign = line.arch === 'arm64'
+  if (isForeign) fetchForeign()
+  const node = isForeign ? FOREIGN_NODE : process.execPath
   // Without the flavour, which is the same for all.
-  const place = kernelIn(base).version.replace(/-cloud-.*/, '')
+  const place = kernelIn(base)
+    .version.replace(/\+.*-cloud-arm64$/, ' arm64')
+    .replace(/-cloud-.*/, '')
   const env = { ...process.env, VM_KERNEL: base, VM_TIMEOUT: TIMEOUT_S }
   const tests = [join(BUILD, 'scripts/vm-tests.js'), ...(tier.modules ? ['--modules'] : []), ...tier.files]
-  const machine = spawn(process.execPath, [join(BUILD, 'scripts/test-vm.js'), process.execPath, ...tests], {
+  const machine = spawn(process.execPath, [join(BUILD, 'scripts/test-vm.js'), node, ...tests], {
     env,
     stdio: ['ignore', 'pipe', 'inherit'],
   })

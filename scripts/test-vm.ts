@@ -5,7 +5,8 @@
  *   npm run test:vm                                   the tests of scripts/vm-tests.ts
  *   npm run test:vm -- node build/plugins/l2/test/bond.test.js
  *
- * VM_KERNEL is the folder of another kernel (scripts/kernels.ts), VM_CPUS the number of its processors.
+ * VM_KERNEL is the folder of another kernel (scripts/kernels.ts), VM_CPUS the number of its processors. A kernel for arm64 gets
+ * such a processor, and the userland of scripts/foreign.ts in place of this machine's, with this checkout in it.
  *
  * The command sees this machine's files through an overlay, so what it writes is gone afterwards; its output is ours, and so is its exit status.
  * Emulates the processor, which is some 10 times slower; VM_ACCEL=kvm where nested virtualisation is sound. Needs root, the packages of PACKAGES and the kernel, which
@@ -17,7 +18,8 @@ import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync,
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { createInterface } from 'node:readline'
-import { fetchOldest, type Kernel, kernelIn, OLDEST } from './kernels.ts'
+import { FOREIGN } from './foreign.ts'
+import { type Arch, fetchOldest, type Kernel, kernelIn, OLDEST } from './kernels.ts'
 
 const ROOT = join(import.meta.dirname, '..', '..')
 const KERNEL = process.env.VM_KERNEL ?? OLDEST
@@ -31,8 +33,28 @@ const SKIPPED = 77
 /** Without the marker the machine did not come to its end. */
 const LOST = 125
 
+/** How a machine is had, and what of it the kernel and its root file system must know. */
+interface Machine {
+  program: string
+  package: string
+  board: string
+  console: string
+  /** Of the root file system, as this machine has it; '' for its own. */
+  root: string
+}
+
+const MACHINES: Readonly<Record<Arch, Machine>> = {
+  amd64: { program: 'qemu-system-x86_64', package: 'qemu-system-x86', board: 'pc', console: 'ttyS0', root: '' },
+  arm64: {
+    program: 'qemu-system-aarch64',
+    package: 'qemu-system-arm',
+    board: 'virt',
+    console: 'ttyAMA0',
+    root: FOREIGN,
+  },
+}
+
 const PACKAGES = {
-  'qemu-system-x86_64': 'qemu-system-x86',
   depmod: 'kmod',
   cpio: 'cpio',
   xz: 'xz-utils',
@@ -46,24 +68,32 @@ const EARLY_MODULES = ['virtio_pci', 'virtiofs', 'overlay']
 const output = (command: string, args: readonly string[], cwd = ROOT) =>
   execFileSync(command, args, { cwd, encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] })
 
-function whatIsMissing(): string[] {
+function whatIsMissing(machine: Machine): string[] {
   const path = (process.env.PATH ?? '').split(':').concat('/usr/sbin', '/sbin')
   const found = (name: string) => path.some((dir) => existsSync(join(dir, name)))
-  const missing = Object.entries(PACKAGES).flatMap(([tool, name]) => (found(tool) ? [] : [name]))
+  const missing = Object.entries({ ...PACKAGES, [machine.program]: machine.package }).flatMap(([tool, name]) =>
+    found(tool) ? [] : [name],
+  )
   if (!FILE_SERVERS.some(existsSync)) missing.push('virtiofsd')
   return missing
 }
 
 /** First program in the machine: brings up the shared root below an overlay, then hands over to `script`. */
-function initScript(modules: readonly string[], { base, version }: Kernel, script: string): string {
+function initScript(modules: readonly string[], { base, version, arch }: Kernel, script: string): string {
   const b = '/bin/busybox'
+  const overlay = (below: string, name: string, on: string) => [
+    `${b} mkdir -p /upper/${name}/changed /upper/${name}/work ${on}`,
+    `${b} mount -t overlay -o lowerdir=/lower${below},upperdir=/upper/${name}/changed,workdir=/upper/${name}/work root ${on}`,
+  ]
+  const { root } = MACHINES[arch]
   return [
     `#!${b} sh`,
     `${b} mount -t devtmpfs dev /dev; ${b} mount -t proc proc /proc; ${b} mount -t sysfs sys /sys`,
     ...modules.map((module) => `${b} insmod /modules/${module}`),
     `${b} mount -t virtiofs host /lower`,
-    `${b} mount -t tmpfs upper /upper; ${b} mkdir /upper/changed /upper/work`,
-    `${b} mount -t overlay -o lowerdir=/lower,upperdir=/upper/changed,workdir=/upper/work root /root`,
+    `${b} mount -t tmpfs upper /upper`,
+    ...overlay(root, 'root', '/root'),
+    ...(root === '' ? [] : overlay(ROOT, 'checkout', `/root${ROOT}`)),
     // Modules load on demand only for a root that switch_root made, and from its /lib/modules.
     `${b} mkdir -p /root/lib/modules; ${b} ln -s ${base}/lib/modules/${version} /root/lib/modules/${version}`,
     `for dir in dev proc sys; do ${b} mount --move /$dir /root/$dir; done`,
@@ -110,7 +140,8 @@ function initramfs(work: string, used: Kernel, command: readonly string[]): stri
       writeFileSync(join(tree, 'modules', name), unpacked(file))
     }
   }
-  const busybox = ['/bin/busybox', '/usr/bin/busybox'].find(existsSync)
+  const { root } = MACHINES[used.arch]
+  const busybox = ['/bin/busybox', '/usr/bin/busybox'].map((path) => join(root, path)).find(existsSync)
   if (busybox === undefined) throw new Error('busybox is missing')
   copyFileSync(busybox, join(tree, 'bin/busybox'))
   writeFileSync(join(tree, 'init'), initScript(modules, used, guestScript(command)), { mode: 0o755 })
@@ -139,11 +170,12 @@ async function fileServer(work: string): Promise<{ socket: string; stop(): void 
 }
 
 function boot(used: Kernel, archive: string, socket: string): ChildProcess {
-  const append = 'console=ttyS0 quiet loglevel=3 panic=-1 mitigations=off random.trust_cpu=on rdinit=/init'
+  const { program, board, console } = MACHINES[used.arch]
+  const append = `console=${console} quiet loglevel=3 panic=-1 mitigations=off random.trust_cpu=on rdinit=/init`
   return spawn(
-    'qemu-system-x86_64',
+    program,
     [
-      ...['-M', 'pc', '-accel', ACCELERATOR, '-cpu', 'max', '-smp', CPUS, '-m', MEMORY],
+      ...['-M', board, '-accel', ACCELERATOR, '-cpu', 'max', '-smp', CPUS, '-m', MEMORY],
       ...['-nodefaults', '-no-user-config', '-no-reboot', '-display', 'none', '-serial', 'stdio'],
       // A card without a cable, for what is said of cards.
       ...['-device', 'virtio-net-pci,romfile='],
@@ -157,12 +189,15 @@ function boot(used: Kernel, archive: string, socket: string): ChildProcess {
 
 async function main(given: readonly string[]): Promise<number> {
   const command = given.length === 0 ? ['node', join(ROOT, 'build/scripts/vm-tests.js')] : given
-  const missing = process.getuid?.() === 0 ? whatIsMissing() : ['root']
+  const { arch } = existsSync(KERNEL) ? kernelIn(KERNEL) : { arch: 'amd64' as const }
+  const missing = process.getuid?.() === 0 ? whatIsMissing(MACHINES[arch]) : ['root']
   if (missing.length === 0 && command[0] === '--fetch') {
     fetchOldest()
     return 0
   }
   if (!existsSync(KERNEL)) missing.push('the kernel (test-vm --fetch)')
+  if (arch === 'arm64' && !existsSync(FOREIGN))
+    missing.push('a userland for arm64 (npm run test:kernels -- --arch arm64)')
   if (missing.length > 0) {
     process.stderr.write(`test-vm: skipped, missing: ${missing.join(' ')}\n`)
     return SKIPPED

@@ -11,7 +11,11 @@ export interface Tier {
 
 export const TIERS: Readonly<Record<string, Tier>> = {
   /** All programs pass the verifier. */
-  verify: { kernels: ['6.1', '6.12', '6.18', 'newest'], modules: false, files: ['dataplane/bpf/test/verify.js'] },
+  verify: {
+    kernels: ['6.1', '6.12', '6.18', 'newest', '6.12-arm64'],
+    modules: false,
+    files: ['dataplane/bpf/test/verify.js'],
+  },
   /** On a machine as Debian starts it: the package from its installation to its removal; bonds; ports are shut. */
   start: {
     kernels: ['6.1', '6.12', 'newest'],
