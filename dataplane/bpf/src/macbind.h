@@ -66,13 +66,16 @@ static __always_inline __u32 judge_macbind(struct __sk_buff *skb, const struct f
 {
 	struct macbind *row;
 	__u32 lock;
+	__u64 mac;
 
 	if (!setting(STRATUM_SETTING_MACBIND))
 		return 0;
 	lock = lock_of(skb->ifindex);
 	if (lock == 0)
 		return 0;
-	row = bpf_map_lookup_elem(&macbinds, &f->source);
+	/* The agent locks when the bindings are there. */
+	mac = f->source + after(lock);
+	row = bpf_map_lookup_elem(&macbinds, &mac);
 	if (row && admits(row, f, skb->ifindex))
 		return 0;
 	return judge_lock(skb, f, lock);

@@ -4,8 +4,9 @@
  *
  * Who writes: the agent, except where it says "program". Rows of a hash are reused by the kernel at once after a
  * deletion: a reader may hold a row that has become another's. Therefore what both sides change is one 64-bit word,
- * read and exchanged as a whole, which also says whose it is. Rows of a hash are published by the kernel after their content; where a
- * frame needs two maps, the older of one beside the newer of the other is as a frame before the change, but where after() says so.
+ * read and exchanged as a whole, which also says whose it is. Rows of a hash are published by the kernel after their content. A frame
+ * that needs rows of two maps may meet one as before a change and one as after it, on any processor, since the agent writes them in turn;
+ * which of them it must not meet too early, after() says where it is read.
  */
 #pragma once
 
