@@ -27,6 +27,16 @@ export const TIERS: Readonly<Record<string, Tier>> = {
       'dataplane/bpf/port/test/shut.test.js',
     ],
   },
+  /** Of `packets` what a processor of another architecture, emulated, is through with in ten minutes. */
+  frames: {
+    kernels: ['6.12-arm64'],
+    modules: true,
+    files: [
+      'dataplane/bpf/firewall/test/verdict.test.js',
+      'dataplane/bpf/lb/test/balance.test.js',
+      'dataplane/bpf/port/test/hook.test.js',
+    ],
+  },
   packets: {
     kernels: ['6.12', 'newest'],
     modules: true,
