@@ -40,7 +40,8 @@ function load(): (script: string) => Omit<Answer, 'id'> {
 }
 
 function serve(): void {
-  const answer = (message: Answer) => process.send?.(message)
+  // Without a callback an agent that has gone would be an error that nobody catches; `disconnect` tells of it.
+  const answer = (message: Answer) => process.send?.(message, () => {})
   let run: ReturnType<typeof load>
   try {
     run = load()
