@@ -193,6 +193,8 @@ export const tenancy: Readonly<Record<string, Kind>> = {
       { of: 'machines', name, id: name, fields: {} },
       { of: 'endpoints', name, fields: { network: on, _machine: name } },
     ],
+    // Two machines in one network hold the same: which is whose must be told, or the model takes one for the other.
+    made: ['endpoints', (body) => body.nic.endpoint_id],
   },
   public_machine: {
     propose: () => ({}),
