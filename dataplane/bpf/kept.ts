@@ -43,26 +43,38 @@ export function digestOf({ code, rodata, maps, loaders }: Origin): string {
   return sha256(JSON.stringify([sha256(code), constants.sort(), [...maps].sort(), loaders]))
 }
 
-/** Where the program of this name is pinned that the kernel made of what `origin` is the digest of. */
-export const pinName = (program: string, origin: string, { id, tag, loadedAt }: ToldProgram): string =>
-  `${program}-${sha256(JSON.stringify([origin, program, id, tag, String(loadedAt)])).slice(0, 32)}`
+/**
+ * Where the program of this name is pinned that the kernel made of what `origin` is the digest of. `first` is the number of the
+ * first program of the same load: programs of one object share the maps that have no pin, so those of two loads do not go together.
+ */
+export const pinName = (program: string, origin: string, first: number, { id, tag, loadedAt }: ToldProgram): string =>
+  `${program}-${sha256(JSON.stringify([origin, first, program, id, tag, String(loadedAt)])).slice(0, 32)}`
 
-/** The pin of each program if all are there and are what would be loaded; undefined when any of them is in doubt. */
+/**
+ * The pin of each program if all of one load are there and are what would be loaded; undefined when any of them is in doubt. A
+ * killed agent may have left those of two: the later one's count.
+ */
 export function proven(
   programs: readonly string[],
   origin: string,
   pinned: ReadonlyMap<string, ToldProgram>,
 ): ReadonlyMap<string, string> | undefined {
-  const found = new Map<string, string>()
-  for (const [pin, told] of pinned) {
-    const [, program = ''] = PIN.exec(pin) ?? []
-    if (programs.includes(program) && pin === pinName(program, origin, told)) found.set(program, pin)
+  const named = Array.from(pinned, ([pin, told]) => ({ pin, told, program: PIN.exec(pin)?.[1] ?? '' }))
+  const firsts = named.flatMap(({ program, told }) => (program === programs[0] ? told.id : []))
+  for (const first of firsts.sort((a, b) => b - a)) {
+    const found = new Map<string, string>()
+    for (const { pin, told, program } of named) {
+      if (programs.includes(program) && pin === pinName(program, origin, first, told)) found.set(program, pin)
+    }
+    if (programs.every((program) => found.has(program))) return found
   }
-  // Programs of one object share the maps that have no pin: it is those of one load, or none.
-  return programs.every((program) => found.has(program)) ? found : undefined
+  return undefined
 }
 
-/** Descriptors of the programs that are pinned in `dir`, which are the caller's; undefined when they are to be loaded. */
+/**
+ * Descriptors of the programs that are pinned in `dir`, which are the caller's; undefined when they are to be loaded. What else is
+ * pinned there goes.
+ */
 export function takeOver(dir: string, programs: readonly string[], origin: string): Map<string, number> | undefined {
   const open = new Map<string, number>()
   const pinned = new Map<string, ToldProgram>()
@@ -73,21 +85,30 @@ export function takeOver(dir: string, programs: readonly string[], origin: strin
     pinned.set(pin, toldOf(fd))
   }
   const found = proven(programs, origin, pinned)
-  const taken = new Map(Array.from(found ?? [], ([program, pin]) => [program, open.get(pin) ?? -1]))
+  // In the order in which they are declared, of which the first tells the load (`keep`).
+  const taken = new Map(found && programs.map((program) => [program, open.get(found.get(program) ?? '') ?? -1]))
   const ours = new Set(taken.values())
   for (const fd of open.values()) if (!ours.has(fd)) closeSync(fd)
-  return found && taken
+  if (found === undefined) return undefined
+  removeOthers(dir, new Set(found.values()))
+  return taken
 }
 
 /** Pins programs that were loaded for the next agent, as far as they are not, and takes the pins of all others away. */
 export function keep(dir: string, programs: ReadonlyMap<string, number>, origin: string): void {
   const wanted = new Set<string>()
-  for (const [program, fd] of programs) {
-    const name = pinName(program, origin, toldOf(fd))
+  const told = Array.from(programs, ([program, fd]) => ({ program, fd, told: toldOf(fd) }))
+  const first = told[0]?.told.id ?? 0
+  for (const { program, fd, told: own } of told) {
+    const name = pinName(program, origin, first, own)
     wanted.add(name)
     const path = join(dir, name)
     if (!existsSync(path)) pinAt(path, () => checked(libbpf().pin(fd, path), `pin the program at ${path}`))
   }
+  removeOthers(dir, wanted)
+}
+
+function removeOthers(dir: string, wanted: ReadonlySet<string>): void {
   for (const name of pinsIn(dir)) if (!wanted.has(name)) rmSync(join(dir, name), { recursive: true, force: true })
 }
 

@@ -57,7 +57,7 @@ t.test('whatever makes another program makes another digest', async (t) => {
 
 t.test('programs are proven by their pins, all or none', async (t) => {
   const [from, one, two] = [digestOf(origin), { id: 1, tag: 'aa', loadedAt: 10n }, { id: 2, tag: 'bb', loadedAt: 11n }]
-  const [a, b] = [pinName('a', from, one), pinName('b', from, two)]
+  const [a, b] = [pinName('a', from, one.id, one), pinName('b', from, one.id, two)]
   const pins = new Map([
     [a, one],
     [b, two],
@@ -76,6 +76,24 @@ t.test('programs are proven by their pins, all or none', async (t) => {
     t.equal(proven(['a', 'b'], from, new Map([...pins, [a, { ...one, ...other }]])), undefined, 'another is there')
   }
   t.equal(proven(['a', 'b'], from, new Map([...pins, [a, two]])), undefined, 'its neighbour is there')
+})
+
+t.test('programs of two loads are never taken together, and those of the later one first', async (t) => {
+  const from = digestOf(origin)
+  const load = (first: number): [string, { id: number; tag: string; loadedAt: bigint }][] =>
+    ['a', 'b'].map((program, at) => {
+      const told = { id: first + at, tag: program.repeat(2), loadedAt: BigInt(first) }
+      return [pinName(program, from, first, told), told]
+    })
+  const [former, later] = [load(1), load(3)]
+  const names = (pins: readonly [string, unknown][]) => pins.map(([pin]) => pin)
+  const found = proven(['a', 'b'], from, new Map([...later, ...former]))
+  t.same([...(found?.values() ?? [])], names(later))
+  const halves = [
+    [...former.slice(0, 1), ...later.slice(1)],
+    [...later.slice(0, 1), ...former.slice(1)],
+  ]
+  for (const half of halves) t.equal(proven(['a', 'b'], from, new Map(half)), undefined, 'a half of each')
 })
 
 requireRoot(t)
