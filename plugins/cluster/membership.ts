@@ -49,8 +49,13 @@ async function whileUnhealthy<T>(work: () => Promise<T>, passes = isUnhealthy): 
   }
 }
 
+/** gRPC's word for a call that was ended at this end: what waits for a majority, once none can be reached. */
+const CANCELLED = 1
+const NO_LEADER = 'the cluster has had no leader meanwhile; look at it (stratumctl cluster status) and try again'
+
 export function asUnavailable(error: unknown): unknown {
-  return error instanceof EtcdError ? unavailable(error.message, error) : error
+  if (!(error instanceof EtcdError)) return error
+  return unavailable(error.code === CANCELLED ? NO_LEADER : error.message, error)
 }
 
 export const rethrow = (error: unknown): never => {
